@@ -172,16 +172,17 @@ void Poller::loop() noexcept {
             busy_time_.was_idle(now - last_look);
         }
         last_look = now;
-        if (now - last_work >= policy_.budget(contention_.look(now))) {
-            sleep();
-            idle = rounds_.falls_asleep() ? idle : 0;
+        const bool crowded = policy_.depends_on_crowd() && contention_.look(now);
+        if (now - last_work >= policy_.budget(crowded)) {
+            const bool slept = sleep();
+            idle = rounds_.falls_asleep() && !slept ? idle : 0;
         }
     }
 }
 
-void Poller::sleep() noexcept {
+bool Poller::sleep() noexcept {
     if (!rounds_.prepare_sleep()) {
-        return;
+        return false;
     }
     asleep_.store(true, std::memory_order_relaxed);
     full_fence();
@@ -199,7 +200,8 @@ void Poller::sleep() noexcept {
     busy_time_.wakes(after);
     realtime_budget_.starts(after);
     policy_.slept(after - before);
-    rounds_.end_sleep();
+    rounds_.wake();
+    return true;
 }
 
 } // namespace vrdma::hca::soft

@@ -81,7 +81,8 @@ class Poller {
     void watch_faults();
     void loop() noexcept;
     void set_urgent(bool urgent) noexcept;
-    void sleep() noexcept;
+    // False if it did not sleep: there is work, or more to look at.
+    bool sleep() noexcept;
     void wake() const noexcept;
 
     // Each sender to this poller reads it, so its cache line has only what never changes.

@@ -86,12 +86,18 @@ bool Rounds::prepare_sleep() noexcept {
     return true;
 }
 
-void Rounds::end_sleep() noexcept {
-    falls_asleep_ = false;
-    set_need_kick(false);
+void Rounds::wake() noexcept {
     for (const auto& [uplink, port] : engine_.ports()) {
         port->woken();
     }
+    tick();
+    engine_.doorbells().begin_pass();
+    engine_.doorbells().scan_some();
+}
+
+void Rounds::end_sleep() noexcept {
+    falls_asleep_ = false;
+    set_need_kick(false);
     tick();
 }
 

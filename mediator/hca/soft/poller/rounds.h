@@ -23,7 +23,10 @@ class Rounds {
     // because there is more to look at. It also returns false if there is work; then the
     // preparation is undone.
     bool prepare_sleep() noexcept;
-    void end_sleep() noexcept;
+    // After the sleep. The message that ended it has waited long enough, so guests are told that
+    // they need not kick only when it has been executed. If there is no work, prepare_sleep() may
+    // be called at once: it looks at everything that was not looked at since.
+    void wake() noexcept;
     bool falls_asleep() const noexcept { return falls_asleep_; }
     // There is work, so guests need not kick.
     void stay_awake() noexcept {
@@ -35,6 +38,7 @@ class Rounds {
     Clock::time_point sleep_limit() const noexcept;
 
   private:
+    void end_sleep() noexcept;
     bool serve_ports() noexcept;
     bool tell_guests() noexcept;
     void tick() noexcept;

@@ -30,6 +30,9 @@ class SpinPolicy {
 
     Clock::duration budget(bool crowded) const noexcept { return crowded ? crowded_ : budget_; }
 
+    // Whether it matters that threads outnumber cores. Counting them takes longer than a message.
+    bool depends_on_crowd() const noexcept { return crowded_ != budget_; }
+
     // Idle rounds between looks at the clock. A look costs as much as a round. A poller that must
     // not spin looks soon: an emulated processor takes a hundred times as long for a round.
     unsigned rounds_per_look(bool crowded) const noexcept {
@@ -42,7 +45,7 @@ class SpinPolicy {
         if (time <= max_) {
             budget_ = std::min(max_, std::max(budget_ * 2, shortest));
         } else {
-            budget_ = std::max(min_, budget_ / 2);
+            budget_ = budget_ / 2 < shortest ? min_ : std::max(min_, budget_ / 2);
         }
     }
 

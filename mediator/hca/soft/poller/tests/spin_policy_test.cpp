@@ -35,9 +35,22 @@ TEST(SpinPolicy, grows_from_nothing) {
     for (int i = 0; i < 100; ++i) {
         spin.slept(10ms);
     }
-    EXPECT_LT(spin.budget(false), 1us);
+    EXPECT_EQ(spin.budget(false), 0us);
     spin.slept(1us);
     EXPECT_GE(spin.budget(false), 2us);
+}
+
+// The poller sleeps long again and again; expects it to stop counting threads, which cannot change
+// its budget any more. Work comes soon again; expects it to count.
+TEST(SpinPolicy, does_not_ask_what_does_not_matter) {
+    SpinPolicy spin{{.spin_min = 0us, .spin_max = 80us}};
+    EXPECT_TRUE(spin.depends_on_crowd());
+    for (int i = 0; i < 10; ++i) {
+        spin.slept(10ms);
+    }
+    EXPECT_FALSE(spin.depends_on_crowd());
+    spin.slept(20us);
+    EXPECT_TRUE(spin.depends_on_crowd());
 }
 
 // The host's CPUs are contended; expects the minimum meanwhile.
