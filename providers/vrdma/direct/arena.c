@@ -212,27 +212,46 @@ const struct vrdma_arena_file *vrdma_arena_home(const struct vrdma_mapping *m)
 	return &vrdma_arena.files[0];
 }
 
-bool vrdma_arena_data(const struct vrdma_arena_file *file, struct vrdma_range within,
-		      struct vrdma_range *data)
+/* Finds the first page within the range. */
+static bool find_page(const struct vrdma_arena_file *file, struct vrdma_range within,
+		      uintptr_t *start)
 {
 	struct stat status;
-	off_t start, end;
+	off_t found;
 
 	/* hugetlbfs does not say where a file has pages, only how many it has. */
 	if (file->page > PAGE) {
-		*data = within;
+		*start = within.start;
 		return within.start < within.end && fstat(file->fd, &status) == 0 &&
 		       status.st_blocks;
 	}
-	start = lseek(file->fd, (off_t)within.start, SEEK_DATA);
-	if (start < 0 || (uintptr_t)start >= within.end)
+	found = lseek(file->fd, (off_t)within.start, SEEK_DATA);
+	*start = (uintptr_t)found;
+	return found >= 0 && *start < within.end;
+}
+
+bool vrdma_arena_has_data(const struct vrdma_arena_file *file, struct vrdma_range within)
+{
+	uintptr_t start;
+
+	return find_page(file, within, &start);
+}
+
+bool vrdma_arena_data(const struct vrdma_arena_file *file, struct vrdma_range within,
+		      struct vrdma_range *data)
+{
+	off_t end;
+
+	*data = within;
+	if (!find_page(file, within, &data->start))
 		return false;
-	end = lseek(file->fd, start, SEEK_HOLE);
+	if (file->page > PAGE)
+		return true;
+	end = lseek(file->fd, (off_t)data->start, SEEK_HOLE);
 	if (end < 0)
 		return false;
-	*data = (struct vrdma_range){(uintptr_t)start, (uintptr_t)end};
-	if (data->end > within.end)
-		data->end = within.end;
+	if ((uintptr_t)end < within.end)
+		data->end = (uintptr_t)end;
 	return true;
 }
 

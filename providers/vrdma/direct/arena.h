@@ -88,7 +88,13 @@ bool vrdma_is_at_home(const struct vrdma_mapping *mapping);
  */
 const struct vrdma_arena_file *vrdma_arena_home(const struct vrdma_mapping *mapping);
 
-/* The first part of the range that may hold pages. False if there is none. */
+/* Whether the range may hold pages. */
+bool vrdma_arena_has_data(const struct vrdma_arena_file *file, struct vrdma_range within);
+
+/*
+ * The first part of the range that may hold pages. False if there is none. To find its end takes a
+ * time that grows with the pages that follow, also beyond the range.
+ */
 bool vrdma_arena_data(const struct vrdma_arena_file *file, struct vrdma_range within,
 		      struct vrdma_range *data);
 

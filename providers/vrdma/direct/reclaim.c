@@ -117,9 +117,7 @@ void vrdma_release(struct vrdma_range range)
 
 int vrdma_vacate(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
-	struct vrdma_range data;
-
-	if (!vrdma_arena_data(file, range, &data))
+	if (!vrdma_arena_has_data(file, range))
 		return 0;
 	return is_shown_elsewhere(file, range) ? EBUSY : vrdma_arena_punch(file, range);
 }
