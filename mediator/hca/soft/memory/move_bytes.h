@@ -16,6 +16,7 @@
 #include <cstring>
 #include <span>
 
+#include "mediator/hca/soft/memory/copy_words.h"
 #include "mediator/memory/shared_words.h"
 
 namespace vrdma::hca::soft {
@@ -153,7 +154,7 @@ bool move_piece(std::span<std::byte> to, const std::byte* from) noexcept {
     }
     const std::size_t words = left == 0 ? 0 : (left - 1) / sizeof(Word) * sizeof(Word);
     if (words != 0) {
-        std::memmove(target, from, words); // the guest may let them overlap
+        copy_words(target, from, words); // the guest may let them overlap
     }
     if (left - words == sizeof(Word)) {
         store_piece<Word>(target + words, load_piece<Word>(from + words));

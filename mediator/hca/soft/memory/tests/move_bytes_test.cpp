@@ -34,6 +34,52 @@ TEST(MoveBytes, any_length_and_alignment) {
     }
 }
 
+// Copies ranges of many lengths and alignments in each way that this processor has; expects these
+// words to arrive, and none beside them to change.
+TEST(CopyWords, any_length_and_alignment) {
+    constexpr std::byte untouched{0xee};
+    constexpr std::size_t room = 8192;
+    std::vector<std::byte> from(room);
+    for (std::size_t i = 0; i < room; ++i) {
+        from[i] = std::byte(i * 7 + i / 256);
+    }
+    for (const CopyWords copy :
+         {&copy_words_by_memmove, copy_words_by_vectors(), fastest_copy_words()}) {
+        for (std::size_t bytes = 1024; copy != nullptr && bytes <= 4096; bytes += 248) {
+            for (std::size_t place = 0; place < 64; ++place) {
+                const std::size_t source = place % 8 * sizeof(Word);
+                const std::size_t target = place / 8 * sizeof(Word) + sizeof(Word);
+                std::vector<std::byte> to(room, untouched);
+                copy(to.data() + target, from.data() + source, bytes);
+                EXPECT_TRUE(std::equal(from.data() + source, from.data() + source + bytes,
+                                       to.data() + target))
+                    << bytes << " bytes from " << source << " to " << target;
+                EXPECT_EQ(to[target - 1], untouched);
+                EXPECT_EQ(to[target + bytes], untouched);
+            }
+        }
+    }
+}
+
+// Copies ranges that overlap in either direction; expects the result of memmove().
+TEST(CopyWords, may_overlap) {
+    constexpr std::size_t bytes = 4096;
+    for (const std::size_t apart : {8U, 64U, 4088U}) {
+        for (const bool forward : {false, true}) {
+            std::vector<std::byte> copied(2 * bytes);
+            for (std::size_t i = 0; i < copied.size(); ++i) {
+                copied[i] = std::byte(i * 7 + i / 256);
+            }
+            std::vector<std::byte> expected = copied;
+            const std::size_t to = forward ? apart : 0;
+            const std::size_t from = apart - to;
+            std::memmove(expected.data() + to, expected.data() + from, bytes);
+            copy_words(copied.data() + to, copied.data() + from, bytes);
+            EXPECT_EQ(copied, expected) << from << " to " << to;
+        }
+    }
+}
+
 template <typename Piece>
 std::byte poll_piece(const std::byte* end) {
     const auto* last = reinterpret_cast<const Piece*>(end - sizeof(Piece));
