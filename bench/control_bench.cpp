@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The cost of control verbs: registering memory, and making a connected QP and the objects that it
-// needs.
+// needs. The baselines, in turns with them: memcpy into new memory for memory that has to be moved,
+// and a round trip between two threads that sleep, by eventfds, for each other verb.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <optional>
 
 #include "bench/report.h"
+#include "bench/sleeper.h"
 #include "bench/verbs.h"
 
 namespace vrdma::bench {
@@ -25,11 +27,19 @@ int calls(int usual) {
                : static_cast<int>(std::clamp<long>(std::strtol(most, nullptr, 10), 1, usual));
 }
 
+double copy_into_new_memory(const Memory& memory) {
+    const Memory copy{memory.size()};
+    return time_each(1, [&](std::uint64_t) {
+        std::memcpy(copy.bytes().data(), memory.bytes().data(), memory.size());
+    });
+}
+
 // The state of the memory: without pages, with pages, or registered before.
 void reg_mr(benchmark::State& state, Before before) {
     const auto size = static_cast<std::size_t>(state.range(0));
     const Device device{0};
     Samples times;
+    Samples copies;
     while (state.KeepRunning()) {
         const Memory memory{size};
         if (before != Before::untouched) {
@@ -38,10 +48,16 @@ void reg_mr(benchmark::State& state, Before before) {
         if (before == Before::registered) {
             register_memory(device, memory);
         }
+        if (before == Before::touched) {
+            copies.add(copy_into_new_memory(memory) / 1e3);
+        }
         Mr mr;
         times.add(time_each(1, [&](std::uint64_t) { mr = register_memory(device, memory); }) / 1e3);
     }
     report(state, "us", times.quantile(0.5));
+    if (before == Before::touched) {
+        state.counters["baseline"] = copies.quantile(0.5);
+    }
     report_distribution(state, times);
 }
 
@@ -79,8 +95,10 @@ enum class Verb {
     destroy_cq,
     dealloc_pd,
     connect, // a QP from create_qp to modify_rts
+    baseline,
 };
-constexpr std::size_t verbs = 17;
+constexpr std::size_t verbs = 18;
+constexpr int verbs_to_connect = 4;
 constexpr int usual_lives = 500;
 constexpr std::uint32_t depth = 64;
 
@@ -139,8 +157,13 @@ VerbTimes measure_verbs() {
     const Device device{0};
     const Device peer_device{1};
     const Qp peer{peer_device, depth};
+    Sleeper sleeper{Sleeper::ordinary};
     for (int lives = calls(usual_lives); lives > 0; --lives) {
         live(watch, device, peer);
+        watch.step(Verb::baseline, [&] {
+            sleeper.ask();
+            sleeper.sleep_for_answer();
+        });
     }
     return times;
 }
@@ -150,7 +173,9 @@ void control_verb(benchmark::State& state, Verb verb) {
     while (state.KeepRunning()) {
     }
     Samples& samples = times[static_cast<std::size_t>(verb)];
-    report(state, "us", samples.quantile(0.5));
+    const double round_trip = times[static_cast<std::size_t>(Verb::baseline)].quantile(0.5);
+    report(state, "us", samples.quantile(0.5),
+           verb == Verb::connect ? verbs_to_connect * round_trip : round_trip);
     report_distribution(state, samples);
 }
 #define CONTROL_VERB(name) BENCHMARK_CAPTURE(control_verb, name, Verb::name)->Iterations(1)

@@ -18,8 +18,8 @@ namespace {
 class Batch {
   public:
     Batch(std::size_t length, std::size_t size, std::uint64_t id, const Region& from,
-          const Region& to)
-        : sge_{from.sge(size)}, list_(length) {
+          const Region& to, std::size_t offset)
+        : sge_{from.sge(size, offset)}, list_(length) {
         for (std::size_t i = 0; i < length; ++i) {
             ibv_send_wr& wr = list_[i] = write_request(sge_, to);
             wr.wr_id = id;
@@ -41,10 +41,12 @@ class Batch {
 // QPs of one device that send batches in turn, as many as their send queues take.
 class Streams {
   public:
-    Streams(const Pair& pair, std::size_t qps, std::size_t batch, std::size_t size)
+    // The source begins `offset` bytes after the start of its region.
+    Streams(const Pair& pair, std::size_t qps, std::size_t batch, std::size_t size,
+            std::size_t offset = 0)
         : pair_{pair}, window_{Pair::depth / batch} {
         for (std::uint64_t id = 0; id < qps; ++id) {
-            Stream& stream = streams_.emplace_back(pair, batch, size, id);
+            Stream& stream = streams_.emplace_back(pair, batch, size, id, offset);
             connect_both(stream.from, stream.to);
         }
     }
@@ -65,10 +67,14 @@ class Streams {
 
   private:
     struct Stream {
-        Stream(const Pair& pair, std::size_t length, std::size_t size, std::uint64_t id)
-            : from{pair.a, Pair::depth},
-              to{pair.b, 1},
-              batch{length, size, id, pair.a_region, pair.b_region} {}
+        Stream(const Pair& pair, std::size_t length, std::size_t size, std::uint64_t id,
+               std::size_t offset)
+            : from{pair.a, Pair::depth}, to{pair.b, 1}, batch{length,
+                                                              size,
+                                                              id,
+                                                              pair.a_region,
+                                                              pair.b_region,
+                                                              offset} {}
 
         Qp from;
         Qp to;
@@ -109,18 +115,19 @@ void message_rate(benchmark::State& state) {
 }
 BENCHMARK(message_rate)->RangeMultiplier(2)->Range(1, 64)->Iterations(20);
 
-void write_bandwidth(benchmark::State& state) {
+// A buffer of malloc() begins somewhere in a cache line.
+void measure_bandwidth(benchmark::State& state, std::size_t offset) {
     pin_to_core(guest_core);
     const auto size = static_cast<std::size_t>(state.range(0));
     constexpr std::size_t sample = 16 << 20; // fits in a scheduler's slice
     const std::size_t batch = size * 4 > sample ? 1 : 4;
     const std::uint64_t batches = std::clamp<std::uint64_t>(sample / size / batch, 2, 1000);
-    const Pair pair{0, size};
-    Streams streams{pair, 1, batch, size};
+    const Pair pair{0, size + offset};
+    Streams streams{pair, 1, batch, size, offset};
     const auto write = [&](std::uint64_t) { streams.run(batches); };
     const auto copy = [&](std::uint64_t) {
         for (std::uint64_t i = 0; i < batches * batch; ++i) {
-            std::memcpy(pair.b_region.data(), pair.a_region.data(), size);
+            std::memcpy(pair.b_region.data(), pair.a_region.data() + offset, size);
             benchmark::ClobberMemory();
         }
     };
@@ -134,7 +141,17 @@ void write_bandwidth(benchmark::State& state) {
     const auto bytes = static_cast<double>(batches * batch * size);
     report(state, "GB/s", bytes / ours.quiet(), bytes / memcpys.quiet());
 }
+
+void write_bandwidth(benchmark::State& state) {
+    measure_bandwidth(state, 0);
+}
 BENCHMARK(write_bandwidth)->RangeMultiplier(4)->Range(64, 64 << 20)->Iterations(40);
+
+void write_bandwidth_askew(benchmark::State& state) {
+    constexpr std::size_t as_malloc = 16;
+    measure_bandwidth(state, as_malloc);
+}
+BENCHMARK(write_bandwidth_askew)->RangeMultiplier(4)->Range(4096, 1 << 20)->Iterations(40);
 
 } // namespace
 } // namespace vrdma::bench

@@ -91,8 +91,8 @@ class Region {
     std::byte* data() const { return memory_.bytes().data(); }
     std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(data()); }
     std::uint32_t rkey() const { return mr_->rkey; }
-    ibv_sge sge(std::size_t size) const {
-        return {address(), static_cast<std::uint32_t>(size), mr_->lkey};
+    ibv_sge sge(std::size_t size, std::size_t offset = 0) const {
+        return {address() + offset, static_cast<std::uint32_t>(size), mr_->lkey};
     }
 
   private:

@@ -3,17 +3,12 @@
 // The cost of not spinning: the first message to a sleeping poller, a program that sleeps until its
 // completion, and the CPU time of an idle device. The baseline, measured in turns with them, is a
 // thread that is woken by an eventfd and answers in the same way. This is the kernel's part.
-#include <pthread.h>
-#include <sched.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <thread>
 
 #include "bench/cores.h"
-#include "bench/relay.h"
 #include "bench/report.h"
+#include "bench/sleeper.h"
 #include "bench/verbs.h"
 
 namespace vrdma::bench {
@@ -25,61 +20,6 @@ constexpr int wakeups = 200;
 void let_sleep() {
     std::this_thread::sleep_for(std::chrono::milliseconds{4});
 }
-
-class EventFd {
-  public:
-    EventFd() : fd_{::eventfd(0, EFD_CLOEXEC)} { check(fd_ < 0 ? errno : 0, "eventfd"); }
-    EventFd(const EventFd&) = delete;
-    EventFd& operator=(const EventFd&) = delete;
-    ~EventFd() { ::close(fd_); }
-
-    void signal() const { check(::eventfd_write(fd_, 1) != 0 ? errno : 0, "eventfd_write"); }
-    void await() const {
-        eventfd_t value = 0;
-        check(::eventfd_read(fd_, &value) != 0 ? errno : 0, "eventfd_read");
-    }
-
-  private:
-    int fd_;
-};
-
-// A thread that sleeps until it is asked, and answers in both ways. It has a poller's priority.
-class Sleeper {
-  public:
-    Sleeper() {
-        thread_ = std::thread{[this] {
-            pin_to_any_core();
-            const sched_param priority{1};
-            ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &priority);
-            for (std::uint64_t answers = 1;; ++answers) {
-                asked_.await();
-                if (stop_.load(std::memory_order_relaxed)) {
-                    return;
-                }
-                line_.put(answers);
-                answered_.signal();
-            }
-        }};
-    }
-    Sleeper(const Sleeper&) = delete;
-    Sleeper& operator=(const Sleeper&) = delete;
-    ~Sleeper() {
-        stop_.store(true);
-        asked_.signal();
-        thread_.join();
-    }
-
-    void ask() { asked_.signal(); }
-    void spin_for_answer(std::uint64_t number) const { line_.await(number); }
-    void sleep_for_answer() const { answered_.await(); }
-
-  private:
-    Line line_;
-    EventFd asked_;
-    EventFd answered_;
-    std::atomic<bool> stop_{false};
-    std::thread thread_;
-};
 
 class Message {
   public:
@@ -116,7 +56,7 @@ void wakeup_write(benchmark::State& state) {
     pin_to_core(guest_core);
     const Pair pair{0};
     Message message{pair};
-    Sleeper sleeper;
+    Sleeper sleeper{Sleeper::as_poller};
     Samples ours;
     Samples baseline;
     std::uint64_t number = 0;
@@ -142,7 +82,7 @@ void wakeup_event(benchmark::State& state) {
     pin_to_any_core();
     const Pair pair{0};
     Message message{pair};
-    Sleeper sleeper;
+    Sleeper sleeper{Sleeper::as_poller};
     Samples ours;
     Samples baseline;
     while (state.KeepRunning()) {

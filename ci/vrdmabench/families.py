@@ -48,8 +48,9 @@ FAMILIES = [
            "Inline WRITEs of 8 B that one poller executes in a second, by the number of QPs that send.",
            _verbs("rate", "^message_rate", "dedicated", quick="^message_rate/(1|8|64)/")),
     Family("bandwidth", "Bandwidth of WRITEs",
-           "By size. Baseline, in turns with it: memcpy between the same buffers by one "
-           "thread.", _verbs("bandwidth", "^write_bandwidth", "dedicated", quick="^write_bandwidth/65536/")),
+           "By size. Baseline, in turns with it: memcpy between the same buffers by one thread. <i>askew</i>: the "
+           "source begins 16 bytes into a cache line, as a buffer of malloc() does.",
+           _verbs("bandwidth", "^write_bandwidth", "dedicated", quick="^write_bandwidth.*/65536/")),
     Family("isolation", "Beside a hostile neighbour",
            "A victim's WRITE of 8 B from posting to arrival, ibv_query_qp, and ibv_create_cq with ibv_destroy_cq: p99, "
            "beside one of the neighbours that <i>vrdma-torture --list</i> tells of. Baseline, in turns with it: the "
@@ -64,12 +65,13 @@ FAMILIES = [
            "if the first vrdmad is killed. <i>state</i>: what is "
            "transferred while the device stands still.", lifecycle.measure),
     Family("registration", "Registering memory",
-           "ibv_reg_mr by size: of memory that was never touched, of memory that was, and "
-           "of memory that was registered before.",
+           "ibv_reg_mr by size: of memory that was never touched, of memory that was, and of memory that was "
+           "registered before. Baseline of the second, in turns with it: memcpy into memory that was never touched.",
            _verbs("registration", "^reg_mr", "shared", quick="^reg_mr/.*/(4096|1048576|16777216)/")),
     Family("control", "Control verbs",
-           "Making and destroying objects, and each state of a QP; <i>connect</i> is a QP from "
-           "ibv_create_qp to RTS.", _verbs("control", "^control_verb", "shared")),
+           "Making and destroying objects, and each state of a QP; <i>connect</i> is a QP from ibv_create_qp to RTS. "
+           "Baseline, in turns with it: a round trip by eventfds between two threads that sleep, four of them for "
+           "<i>connect</i>.", _verbs("control", "^control_verb", "shared")),
     Family("wakeup", "When nobody spins",
            "From posting to a sleeping poller until the bytes are there (<i>wakeup_write</i>) or ibv_get_cq_event has "
            "returned (<i>wakeup_event</i>). Baseline, in turns with it: a thread woken by an eventfd that answers in "
