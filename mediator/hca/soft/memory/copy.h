@@ -39,22 +39,23 @@ class SpanCursor {
     std::size_t taken_ = 0; // of the span
 };
 
-inline void move_span(std::span<std::byte> to, const std::byte* from) noexcept {
+inline void move_span(std::span<std::byte> to, const std::byte* from, Seen seen) noexcept {
     if (to.data() == nullptr) {
         return;
     }
     if (from == nullptr) {
         std::memset(to.data(), 0, to.size());
     } else {
-        move_bytes(to, from);
+        move_bytes(to, from, seen);
     }
 }
 
 // Copies until either side is at its end. It is inlined because most messages are one span on
 // either side: then the cursors never leave the processor's registers.
-[[gnu::always_inline]] inline void copy(SpanCursor& to, SpanCursor& from) noexcept {
+[[gnu::always_inline]] inline void copy(SpanCursor& to, SpanCursor& from,
+                                        Seen seen = Seen::both) noexcept {
     while (const std::size_t bytes = std::min(to.room(), from.room())) {
-        move_span({to.data(), bytes}, from.data());
+        move_span({to.data(), bytes}, from.data(), seen);
         to.advance(bytes);
         from.advance(bytes);
     }

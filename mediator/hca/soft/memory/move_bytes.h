@@ -7,6 +7,8 @@
 // - The last bytes are stored last. Programs poll the last byte of a WRITE and assume that all
 //   bytes before it are written. The last bytes share an aligned word, because others may see
 //   halves of a store across the end of a cache line.
+//
+// Where nobody else sees one side, as with a frame's bytes, only the other side has such words.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +24,9 @@
 namespace vrdma::hca::soft {
 
 using Word = std::uint64_t;
+
+// The sides of a copy that others may see while it is made.
+enum class Seen : std::uint8_t { both, source, target };
 
 inline std::size_t place_in_word(const std::byte* at) noexcept {
     return reinterpret_cast<std::uintptr_t>(at) % sizeof(Word);
@@ -136,12 +141,33 @@ bool move_piece(std::span<std::byte> to, const std::byte* from) noexcept {
     return true;
 }
 
-[[gnu::noinline]] inline void move_any_bytes(std::span<std::byte> to,
-                                             const std::byte* from) noexcept {
+// Moves bytes of which others see one side, in whole words of that side. The pieces of the body are
+// as large as processors move at a time, and none of them divides a word.
+inline void move_seen_words(std::span<std::byte> to, const std::byte* from,
+                            const std::byte* seen) noexcept {
+    constexpr std::size_t body = 64;
+    const auto place = std::min(to.size(), (sizeof(Word) - place_in_word(seen)) % sizeof(Word));
+    store_bytes(to.data(), place, load_bytes(from, place));
+    std::byte* target = to.data() + place;
+    from += place;
+    std::size_t left = to.size() - place;
+    for (; left > body; left -= body, target += body, from += body) {
+        std::memcpy(target, from, body);
+    }
+    for (; left > sizeof(Word);
+         left -= sizeof(Word), target += sizeof(Word), from += sizeof(Word)) {
+        std::memcpy(target, from, sizeof(Word));
+    }
+    store_bytes(target, left, load_bytes(from, left));
+}
+
+[[gnu::noinline]] inline void move_any_bytes(std::span<std::byte> to, const std::byte* from,
+                                             Seen seen) noexcept {
     const std::size_t place = place_in_word(to.data());
     if (place != place_in_word(from)) {
-        shift_bytes(to, from);
-        return;
+        return seen == Seen::both
+                   ? shift_bytes(to, from)
+                   : move_seen_words(to, from, seen == Seen::source ? from : to.data());
     }
     std::byte* target = to.data();
     std::size_t left = to.size();
@@ -164,9 +190,10 @@ bool move_piece(std::span<std::byte> to, const std::byte* from) noexcept {
 }
 
 // The most common messages are one piece.
-inline void move_bytes(std::span<std::byte> to, const std::byte* from) noexcept {
+inline void move_bytes(std::span<std::byte> to, const std::byte* from,
+                       Seen seen = Seen::both) noexcept {
     if (!move_piece<std::uint64_t>(to, from) && !move_piece<std::uint32_t>(to, from)) {
-        move_any_bytes(to, from);
+        move_any_bytes(to, from, seen);
     }
 }
 

@@ -23,6 +23,8 @@ struct Request {
     GuestMemory& payload_memory(GuestMemory& other) const noexcept {
         return from != nullptr ? from->memory() : other;
     }
+    // Whether the payload is a guest's memory, and not a frame.
+    bool seen_by_peer() const noexcept { return from != nullptr; }
     bool first() const noexcept { return offset == 0; }
     bool last() const noexcept { return offset + payload.bytes() == message.length; }
 };

@@ -43,9 +43,9 @@ Moved move_piece(QueuePair& qp, const Request& request, vrdma_vendor_err& error,
         const ScratchWatch watch_there{there};
         SpanCursor own{spans};
         if (request.message.is_fetch()) {
-            copy(peer, own);
+            copy(peer, own, request.seen_by_peer() ? Seen::both : Seen::source);
         } else {
-            copy(own, peer);
+            copy(own, peer, request.seen_by_peer() ? Seen::both : Seen::target);
         }
         if (watch_there.tripped() && &here != &there) {
             release(there, request.payload);

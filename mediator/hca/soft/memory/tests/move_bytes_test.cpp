@@ -10,21 +10,25 @@
 namespace vrdma::hca::soft {
 namespace {
 
-// Copies every length up to some words, from and to every offset in a word; expects these bytes to
-// arrive, and none beside them to change.
-TEST(MoveBytes, any_length_and_alignment) {
+// Who sees the bytes while they are moved makes no difference for those that arrive.
+class MoveBytes : public testing::TestWithParam<Seen> {};
+INSTANTIATE_TEST_SUITE_P(Seen, MoveBytes, testing::Values(Seen::both, Seen::source, Seen::target));
+
+// Copies every length up to some words, and around the size of a piece; from and to every offset in
+// a word; expects these bytes to arrive, and none beside them to change.
+TEST_P(MoveBytes, any_length_and_alignment) {
     constexpr std::byte untouched{0xee};
-    alignas(8) std::array<std::byte, 64> from;
+    alignas(8) std::array<std::byte, 224> from;
     for (std::size_t i = 0; i < from.size(); ++i) {
         from[i] = std::byte(i);
     }
-    for (std::size_t length = 1; length <= 40; ++length) {
+    for (std::size_t length = 1; length <= 200; length += length == 40 ? 16 : 1) {
         for (std::size_t offset = 0; offset < 64; ++offset) {
             const std::size_t source = offset / 8;
             const std::size_t target = offset % 8;
-            alignas(8) std::array<std::byte, 64> to;
+            alignas(8) std::array<std::byte, 224> to;
             to.fill(untouched);
-            move_bytes(std::span{to}.subspan(target, length), from.data() + source);
+            move_bytes(std::span{to}.subspan(target, length), from.data() + source, GetParam());
             for (std::size_t i = 0; i < to.size(); ++i) {
                 const bool inside = i >= target && i < target + length;
                 ASSERT_EQ(to[i], inside ? from[i - target + source] : untouched)
@@ -105,7 +109,7 @@ std::byte poll_last(const std::vector<std::byte>& bytes) {
 
 // Writes messages while a reader polls only their last byte; expects all other bytes to be there
 // when it arrives.
-TEST(MoveBytes, last_byte_is_last) {
+TEST_P(MoveBytes, last_byte_is_last) {
     constexpr unsigned rounds = 50;
     for (const std::size_t length : {2U, 4U, 7U, 8U, 13U, 64U, 4093U, 65536U}) {
         std::vector<std::byte> to(length, std::byte{0});
@@ -123,7 +127,7 @@ TEST(MoveBytes, last_byte_is_last) {
         std::vector<std::byte> from(length);
         for (unsigned round = 1; round <= rounds; ++round) {
             std::fill(from.begin(), from.end(), std::byte(round));
-            move_bytes(to, from.data());
+            move_bytes(to, from.data(), GetParam());
             while (seen.load() != round) {
                 std::this_thread::yield();
             }
@@ -189,12 +193,12 @@ constexpr bool whole(T value) {
 // Moves messages with a word of zeros or ones while another thread reads it; expects no read to see
 // both.
 template <typename T>
-void expect_written_whole(const Layout& layout) {
+void expect_written_whole(const Layout& layout, Seen seen) {
     Moving<T> moving{layout};
     int halves = 0;
     const auto write = [&](unsigned round) {
         moving.from_words.fill(round % 2 == 0 ? 0 : ~Word{0});
-        move_bytes(moving.to, moving.from);
+        move_bytes(moving.to, moving.from, seen);
     };
     look_beside(
         write, [&] { halves += !whole(load_relaxed(*reinterpret_cast<const T*>(moving.target))); });
@@ -204,7 +208,7 @@ void expect_written_whole(const Layout& layout) {
 
 // Stores zeros or ones into a word while it is moved; expects no copy to have both.
 template <typename T>
-void expect_read_whole(const Layout& layout) {
+void expect_read_whole(const Layout& layout, Seen seen) {
     Moving<T> moving{layout};
     int halves = 0;
     const auto update = [&](unsigned round) {
@@ -212,7 +216,7 @@ void expect_read_whole(const Layout& layout) {
                       static_cast<T>(round % 2 == 0 ? T{0} : ~T{0}));
     };
     look_beside(update, [&] {
-        move_bytes(moving.to, moving.from);
+        move_bytes(moving.to, moving.from, seen);
         T copy;
         std::memcpy(&copy, moving.target, sizeof(copy));
         halves += !whole(copy);
@@ -234,7 +238,8 @@ TYPED_TEST_SUITE(MoveWords, Words);
 TYPED_TEST(MoveWords, are_written_whole) {
     for (const Layout& layout : layouts) {
         if (is_aligned<TypeParam>(layout.target + layout.before)) {
-            expect_written_whole<TypeParam>(layout);
+            expect_written_whole<TypeParam>(layout, Seen::both);
+            expect_written_whole<TypeParam>(layout, Seen::target);
         }
     }
 }
@@ -242,7 +247,8 @@ TYPED_TEST(MoveWords, are_written_whole) {
 TYPED_TEST(MoveWords, are_read_whole) {
     for (const Layout& layout : layouts) {
         if (is_aligned<TypeParam>(layout.source + layout.before)) {
-            expect_read_whole<TypeParam>(layout);
+            expect_read_whole<TypeParam>(layout, Seen::both);
+            expect_read_whole<TypeParam>(layout, Seen::source);
         }
     }
 }

@@ -107,8 +107,9 @@ vrdma_vendor_err move_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t o
         }
         SpanCursor here{own};
         // Inline data is guest memory, too: it lies in the ring.
-        if (!guarded(qp.slice.memory(), own,
-                     [&] { way == Way::out ? copy(there, here) : copy(here, there); })) {
+        if (!guarded(qp.slice.memory(), own, [&] {
+                way == Way::out ? copy(there, here, Seen::source) : copy(here, there, Seen::target);
+            })) {
             return VRDMA_VERR_REVOKED;
         }
         done += own.bytes();
