@@ -3,8 +3,8 @@
 // A GID of RoCE is an IP address: an IPv6 address, or an IPv4-mapped one for IPv4 (A17.4.2).
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace vrdma {
@@ -14,7 +14,9 @@ using Gid = std::array<std::uint8_t, 16>;
 inline constexpr std::array<std::uint8_t, 12> ipv4_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 constexpr bool is_ipv4(const Gid& gid) noexcept {
-    return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), gid.begin());
+    constexpr auto prefix = std::bit_cast<std::array<std::uint32_t, 3>>(ipv4_prefix);
+    const auto words = std::bit_cast<std::array<std::uint32_t, 4>>(gid);
+    return words[0] == prefix[0] && words[1] == prefix[1] && words[2] == prefix[2];
 }
 
 constexpr bool is_multicast(const Gid& gid) noexcept {

@@ -10,6 +10,12 @@
 
 namespace vrdma::wire {
 
+// The sum of words, with its carries added.
+constexpr std::uint16_t fold(std::uint32_t sum) noexcept {
+    sum = (sum & 0xffff) + (sum >> 16);
+    return static_cast<std::uint16_t>(sum + (sum >> 16));
+}
+
 // The value to store if the header's field is zero; zero if the field is right.
 template <typename Header>
 std::uint16_t checksum(const Header& header) noexcept {
@@ -20,8 +26,7 @@ std::uint16_t checksum(const Header& header) noexcept {
     for (const std::uint16_t word : words) {
         sum += word;
     }
-    sum = (sum & 0xffff) + (sum >> 16);
-    return static_cast<std::uint16_t>(~(sum + (sum >> 16)));
+    return static_cast<std::uint16_t>(~fold(sum));
 }
 
 } // namespace vrdma::wire

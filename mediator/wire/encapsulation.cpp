@@ -24,8 +24,6 @@ constexpr std::uint32_t tag_priority = VRDMA_MASK(15, 13);
 constexpr std::uint32_t tag_vlan = VRDMA_MASK(11, 0);
 
 constexpr std::uint32_t ip_version_6 = 6;
-constexpr std::size_t min_transport_size = sizeof(vrdma_bth) + VRDMA_ROCE_ICRC_SIZE;
-
 constexpr std::size_t ipv4_at = ipv4_prefix.size(); // in a GID
 
 Gid gid_of_ipv4(const std::uint8_t (&address)[4]) noexcept {
@@ -275,6 +273,38 @@ Layout write_encapsulation(std::span<std::byte> frame, const Path& path,
             break;
     }
     return {network, at, transport_at, transport_at + transport_bytes};
+}
+
+// The sum of all words and the checksum is ones. Subtracting is adding the complement (RFC 1624).
+std::uint16_t sum_without_length(const vrdma_ipv4& header) noexcept {
+    const auto without = [](std::uint16_t word) { return std::uint16_t(~word); };
+    return fold(std::uint32_t{without(header.checksum)} + without(header.length) +
+                without(header.identification));
+}
+
+void set_lengths(std::span<std::byte> frame, const Layout& layout, std::uint16_t sum,
+                 std::size_t transport_bytes, std::uint16_t identification) noexcept {
+    const std::size_t at = layout.network_at;
+    const auto length = [](std::size_t bytes) {
+        return htobe16(static_cast<std::uint16_t>(bytes));
+    };
+    const auto udp_length = length(sizeof(vrdma_udp) + transport_bytes);
+    if (layout.network == Network::grh) {
+        return store(frame, at + offsetof(vrdma_grh, payload_length), length(transport_bytes));
+    }
+    if (layout.network == Network::ipv4) {
+        const auto all = length(sizeof(vrdma_ipv4) + sizeof(vrdma_udp) + transport_bytes);
+        const auto number = htobe16(identification);
+        store(frame, at + offsetof(vrdma_ipv4, length), all);
+        store(frame, at + offsetof(vrdma_ipv4, identification), number);
+        store(frame, at + offsetof(vrdma_ipv4, checksum),
+              static_cast<std::uint16_t>(~fold(std::uint32_t{sum} + all + number)));
+    } else {
+        store(frame, at + offsetof(vrdma_grh, payload_length), udp_length);
+    }
+    const std::size_t udp_at = layout.transport_at - sizeof(vrdma_udp);
+    store(frame, udp_at + offsetof(vrdma_udp, length), udp_length);
+    store(frame, udp_at + offsetof(vrdma_udp, checksum), std::uint16_t{0});
 }
 
 } // namespace vrdma::wire

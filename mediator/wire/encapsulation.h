@@ -30,6 +30,11 @@ constexpr std::size_t network_size(Network network) noexcept {
     __builtin_unreachable();
 }
 
+// The least size of what follows: a BTH and an ICRC.
+inline constexpr std::size_t min_transport_size = sizeof(vrdma_bth) + VRDMA_ROCE_ICRC_SIZE;
+// Ethernet with a tag, IPv6 and UDP.
+inline constexpr std::size_t max_encapsulation_size = 14 + 4 + network_size(Network::ipv6);
+
 // The size of Ethernet's header, with the tag.
 std::size_t link_size(const Path& path) noexcept;
 
@@ -48,5 +53,13 @@ Drop parse_encapsulation(std::span<const std::byte> frame, Path& path, Layout& l
 // IPv4 has an identification.
 Layout write_encapsulation(std::span<std::byte> frame, const Path& path,
                            std::size_t transport_bytes, std::uint16_t identification) noexcept;
+
+// The sum of an IPv4 header's words, by its checksum, without those of length and identification.
+std::uint16_t sum_without_length(const vrdma_ipv4& header) noexcept;
+
+// Gives the headers, which are written, other lengths and another identification. `sum` is that of
+// their IPv4 header, if they have one. A UDP checksum becomes zero.
+void set_lengths(std::span<std::byte> frame, const Layout& layout, std::uint16_t sum,
+                 std::size_t transport_bytes, std::uint16_t identification) noexcept;
 
 } // namespace vrdma::wire

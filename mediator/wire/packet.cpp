@@ -2,12 +2,10 @@
 #include "mediator/wire/packet.h"
 
 #include <cassert>
-#include <cstring>
 
-#include "mediator/wire/bytes.h"
 #include "mediator/wire/encapsulation.h"
 #include "mediator/wire/headers.h"
-#include "mediator/wire/icrc.h"
+#include "mediator/wire/packet_stream.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::wire {
@@ -20,24 +18,10 @@ constexpr std::size_t padding_of(std::size_t payload_bytes) {
 } // namespace
 
 Drop parse(std::span<const std::byte> frame, Packet& packet) noexcept {
-    packet = {}; // nothing of the packet before remains
-    Layout layout;
-    if (const Drop drop = parse_encapsulation(frame, packet.path, layout); drop != Drop::none) {
-        return drop;
-    }
-    const std::size_t icrc_at = layout.end - VRDMA_ROCE_ICRC_SIZE;
-    const auto transport = frame.subspan(layout.transport_at, icrc_at - layout.transport_at);
-    std::size_t size = 0;
-    std::size_t padding = 0;
-    if (const Drop drop = parse_headers(transport, packet.headers, size, padding);
-        drop != Drop::none) {
-        return drop;
-    }
-    packet.payload = transport.subspan(size, transport.size() - size - padding);
-    const auto covered = frame.subspan(layout.network_at, icrc_at - layout.network_at);
-    const bool intact =
-        le32toh(load<std::uint32_t>(frame, icrc_at)) == icrc(layout.network, covered);
-    return intact ? Drop::none : Drop::icrc;
+    PacketReader reader;
+    const Drop drop = reader.parse(frame);
+    packet = reader.packet();
+    return drop;
 }
 
 std::size_t header_size(const Path& path, std::uint8_t opcode) noexcept {
@@ -51,20 +35,7 @@ std::size_t trailer_size(std::size_t payload_bytes) noexcept {
 
 std::size_t finish(std::span<std::byte> frame, const Path& path, const Headers& headers,
                    std::size_t payload_bytes) noexcept {
-    const Shape& shape = shape_of(headers.opcode);
-    assert(payload_bytes == 0 || shape.may_have_payload);
-    const std::size_t padding = padding_of(payload_bytes);
-    const std::size_t transport_bytes = shape.size + payload_bytes + padding + VRDMA_ROCE_ICRC_SIZE;
-    // No router may fragment the packet, so its identification means nothing (RFC 6864). If it
-    // follows the PSN, the packets of a message are the segments of one frame (segments.h).
-    const auto identification = static_cast<std::uint16_t>(headers.psn);
-    const Layout layout = write_encapsulation(frame, path, transport_bytes, identification);
-    write_headers(frame.subspan(layout.transport_at), headers, padding);
-    const std::size_t icrc_at = layout.end - VRDMA_ROCE_ICRC_SIZE;
-    std::memset(frame.data() + icrc_at - padding, 0, padding);
-    const auto covered = frame.subspan(layout.network_at, icrc_at - layout.network_at);
-    store(frame, icrc_at, htole32(icrc(layout.network, covered)));
-    return layout.end;
+    return PacketWriter{}.finish(frame, path, headers, payload_bytes);
 }
 
 } // namespace vrdma::wire

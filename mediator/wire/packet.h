@@ -11,6 +11,7 @@
 #include <span>
 
 #include "mediator/base/gid.h"
+#include "mediator/base/same_bytes.h"
 
 namespace vrdma::wire {
 
@@ -35,7 +36,14 @@ struct Path {
     std::uint32_t flow_label = 0;
     std::uint16_t source_port = 0; // of UDP; routers tell flows apart by it
 
-    friend bool operator==(const Path&, const Path&) = default;
+    friend bool operator==(const Path& one, const Path& other) noexcept {
+        return one.type == other.type && one.vlan == other.vlan && one.priority == other.priority &&
+               one.traffic_class == other.traffic_class && one.hop_limit == other.hop_limit &&
+               one.flow_label == other.flow_label && one.source_port == other.source_port &&
+               same_bytes(one.source_mac, other.source_mac) &&
+               same_bytes(one.target_mac, other.target_mac) &&
+               same_bytes(one.source, other.source) && same_bytes(one.target, other.target);
+    }
 };
 
 // The BTH, and the extended headers that its opcode has. Fields of the others are ignored when

@@ -14,8 +14,6 @@
 namespace vrdma::wire {
 namespace {
 
-constexpr std::size_t min_segment_size = sizeof(vrdma_bth) + VRDMA_ROCE_ICRC_SIZE;
-
 // RFC 768 and RFC 8200 8.1: the addresses, the length and the protocol.
 std::uint16_t sum_of_pseudo_header(std::span<const std::byte> addresses, std::uint16_t udp_length) {
     std::array<std::byte, 2 * sizeof(Gid) + 2 * sizeof(std::uint16_t)> pseudo{};
@@ -38,30 +36,51 @@ std::optional<SegmentHeaders> SegmentHeaders::of(std::span<const std::byte> fram
     }
     std::ranges::copy(frame.first(layout.transport_at), headers.bytes_.begin());
     if (layout.network == Network::ipv4) {
-        headers.identification_ =
-            be16toh(load<vrdma_ipv4>(frame, layout.network_at).identification);
+        const auto header = load<vrdma_ipv4>(frame, layout.network_at);
+        headers.identification_ = be16toh(header.identification);
+        headers.sum_ = sum_without_length(header);
     }
     return headers;
 }
 
 std::span<const std::byte> SegmentHeaders::segment(std::size_t number, std::size_t bytes,
                                                    Identification how) noexcept {
-    const std::size_t at = layout_.network_at;
-    const auto udp_length = static_cast<std::uint16_t>(sizeof(vrdma_udp) + bytes);
-    if (layout_.network == Network::ipv4) {
-        auto header = load<vrdma_ipv4>(bytes_, at);
-        const std::size_t rise = how == Identification::rising ? number : 0;
-        header.length = htobe16(static_cast<std::uint16_t>(sizeof(header) + udp_length));
-        header.identification = htobe16(static_cast<std::uint16_t>(identification_ + rise));
-        header.checksum = 0;
-        header.checksum = checksum(header);
-        store(bytes_, at, header);
-    } else {
-        store(bytes_, at + offsetof(vrdma_grh, payload_length), htobe16(udp_length));
-    }
-    store(bytes_, udp_at() + offsetof(vrdma_udp, length), htobe16(udp_length));
-    store(bytes_, udp_at() + offsetof(vrdma_udp, checksum), std::uint16_t{0});
+    const std::size_t rise = how == Identification::rising ? number : 0;
+    set_lengths(bytes_, layout_, sum_, bytes, static_cast<std::uint16_t>(identification_ + rise));
     return std::span{bytes_}.first(size());
+}
+
+// For each packet that is sent: no header is made for it.
+bool SegmentHeaders::begin(std::span<const std::byte> frame, std::size_t number) const noexcept {
+    if (frame.size() <= size()) {
+        return false;
+    }
+    const auto same = [&](std::size_t at, std::size_t bytes) {
+        return std::memcmp(&frame[at], &bytes_[at], bytes) == 0;
+    };
+    const auto is = [&](std::size_t at, std::size_t value) {
+        return load<std::uint16_t>(frame, at) == htobe16(static_cast<std::uint16_t>(value));
+    };
+    const std::size_t udp_length = frame.size() - udp_at();
+    const std::size_t at = layout_.network_at;
+    if (!is(udp_at() + offsetof(vrdma_udp, length), udp_length) ||
+        load<std::uint16_t>(frame, udp_at() + offsetof(vrdma_udp, checksum)) != 0) {
+        return false;
+    }
+    constexpr std::size_t ports = offsetof(vrdma_udp, length);
+    if (layout_.network != Network::ipv4) {
+        constexpr std::size_t after = offsetof(vrdma_grh, next_header);
+        return same(0, at + offsetof(vrdma_grh, payload_length)) &&
+               same(at + after, sizeof(vrdma_grh) - after + ports) &&
+               is(at + offsetof(vrdma_grh, payload_length), udp_length);
+    }
+    constexpr std::size_t fragment = offsetof(vrdma_ipv4, fragment);
+    constexpr std::size_t addresses = offsetof(vrdma_ipv4, source);
+    return same(0, at + offsetof(vrdma_ipv4, length)) &&
+           is(at + offsetof(vrdma_ipv4, length), sizeof(vrdma_ipv4) + udp_length) &&
+           is(at + offsetof(vrdma_ipv4, identification), identification_ + number) &&
+           same(at + fragment, offsetof(vrdma_ipv4, checksum) - fragment) &&
+           same(at + addresses, sizeof(vrdma_ipv4) - addresses + ports);
 }
 
 std::span<const std::byte> SegmentHeaders::whole(std::size_t bytes) noexcept {
@@ -77,7 +96,7 @@ std::span<const std::byte> SegmentHeaders::whole(std::size_t bytes) noexcept {
 
 Segments::Segments(std::span<std::byte> frame, std::size_t size) noexcept
     : frame_{frame}, headers_{SegmentHeaders::of(frame)}, size_{size} {
-    if (size < min_segment_size || size > max_frame_size) {
+    if (size < min_transport_size || size > max_frame_size) {
         headers_.reset();
     }
 }

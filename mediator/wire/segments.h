@@ -19,7 +19,7 @@ namespace vrdma::wire {
 // The headers of a RoCE v2 frame from Ethernet to UDP, and those that its segments have.
 class SegmentHeaders {
   public:
-    static constexpr std::size_t max_size = 14 + 4 + network_size(Network::ipv6);
+    static constexpr std::size_t max_size = max_encapsulation_size;
 
     // How IPv4's identification goes on. Those who segment count up, and a GRO of packets that all
     // have the same one keeps no note of it.
@@ -38,6 +38,8 @@ class SegmentHeaders {
     // checksum is zero.
     std::span<const std::byte> segment(std::size_t number, std::size_t bytes,
                                        Identification how = Identification::rising) noexcept;
+    // Whether the frame begins with them, apart from IPv4's checksum, which who segments computes.
+    bool begin(std::span<const std::byte> frame, std::size_t number) const noexcept;
     // Those of the whole. Their UDP checksum is the sum of the pseudo header, which is what a
     // checksum offload begins with.
     std::span<const std::byte> whole(std::size_t bytes) noexcept;
@@ -45,6 +47,7 @@ class SegmentHeaders {
   private:
     Layout layout_;
     std::uint16_t identification_ = 0; // of the first segment
+    std::uint16_t sum_ = 0;            // of the IPv4 header, without length and identification
     std::array<std::byte, max_size> bytes_{};
 };
 
@@ -59,6 +62,8 @@ class Segments {
 
     // The next packet; empty at the end. A packet that the end of the frame cuts off is left out.
     std::span<const std::byte> next() noexcept;
+    // The number of packets so far.
+    std::size_t count() const noexcept { return number_; }
 
   private:
     std::span<std::byte> segment(SegmentHeaders::Identification how) noexcept;

@@ -28,6 +28,12 @@ class Uplink {
     // The next frame that has arrived, valid until release(); nothing if there is none.
     virtual std::span<const std::byte> receive() noexcept = 0;
     virtual void release() noexcept = 0;
+    // Whether the frame that receive() has returned has the headers of the frame before, apart from
+    // lengths, checksums and identification, and no bytes after its ICRC.
+    virtual bool resembles_last() const noexcept { return false; }
+
+    // Several frames that were sent one after the other were not answered in time.
+    virtual void note_silence() noexcept {}
 
     // Readable when a frame arrives.
     virtual int fd() const noexcept = 0;

@@ -70,6 +70,43 @@ TEST(Segments, AreThePacketsThatWereJoined) {
     }
 }
 
+// A sender compares each packet with the first one.
+TEST(Segments, AreToldByTheirHeaders) {
+    for (const Path& path : roce_v2_paths()) {
+        const auto frames = packets(path, 0xfffe, 20, 8);
+        const SegmentHeaders headers = SegmentHeaders::of(frames.front()).value();
+        for (std::size_t i = 0; i < frames.size(); ++i) {
+            EXPECT_TRUE(headers.begin(frames[i], i));
+            EXPECT_EQ(headers.begin(frames[i], i + 1), !headers.has_identification());
+        }
+    }
+}
+
+// Change each byte of a packet's headers; expect it not to be a segment, except for IPv4's
+// checksum, which who segments computes.
+TEST(Segments, HaveNoOtherHeaders) {
+    for (const Path& path : roce_v2_paths()) {
+        const auto frames = packets(path, 1, 2);
+        const SegmentHeaders headers = SegmentHeaders::of(frames.front()).value();
+        const std::size_t checksum_at =
+            headers.udp_at() - sizeof(vrdma_ipv4) + offsetof(vrdma_ipv4, checksum);
+        for (std::size_t at = 0; at < headers.size(); ++at) {
+            Bytes frame = frames.back();
+            frame[at] ^= std::byte{1};
+            const bool computed = headers.has_identification() && at / 2 == checksum_at / 2;
+            EXPECT_EQ(headers.begin(frame, 1), computed) << at;
+        }
+    }
+}
+
+TEST(Segments, HaveAllOfTheirHeaders) {
+    const auto frames = packets(ipv4_path(), 1, 2);
+    const SegmentHeaders headers = SegmentHeaders::of(frames.front()).value();
+    for (std::size_t bytes = 0; bytes <= headers.size(); ++bytes) {
+        EXPECT_FALSE(headers.begin(std::span{frames.back()}.first(bytes), 1));
+    }
+}
+
 TEST(Segments, OneIsEnough) {
     const auto frames = packets(ipv4_path(), 1, 1);
     EXPECT_EQ(taken_apart(join(frames)), frames);

@@ -52,11 +52,14 @@ PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd soc
       socket_{std::move(socket)},
       ring_{std::move(ring)},
       senders_{std::move(senders)},
-      first_mtu_{link.mtu} {}
+      first_mtu_{link.mtu},
+      frame_size_{frame_size_of(link.mtu)} {}
 
 // Pollers call this, and they cannot open anything.
 std::size_t PacketUplink::frame_size() const noexcept {
-    return frame_size_of(read_mtu(socket_.get(), interface_).value_or(first_mtu_));
+    const auto size = frame_size_of(read_mtu(socket_.get(), interface_).value_or(first_mtu_));
+    frame_size_.store(size, std::memory_order_relaxed);
+    return size;
 }
 
 std::span<std::byte> PacketUplink::prepare(const Mac& /*target*/, std::uint8_t priority) noexcept {
@@ -74,9 +77,8 @@ void PacketUplink::flush() noexcept {
 }
 
 void PacketUplink::flush(Sender& sender) noexcept {
-    // If the interface is gone, Linux would have modprobe look for its driver.
-    const bool asks = sender.batch.may_join() && !gone_;
-    const std::size_t longest = asks ? frame_size() : max_frame_size;
+    const std::size_t longest = doubt_.any() ? 0 : frame_size_.load(std::memory_order_relaxed);
+    doubt_.sent(sender.batch.waiting());
     const std::size_t refused = sender.batch.flush(sender.socket.get(), longest);
     if (refused != 0) {
         losses_.refused += refused;

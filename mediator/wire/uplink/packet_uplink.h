@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,7 @@
 #include "mediator/wire/uplink.h"
 #include "mediator/wire/uplink/link.h"
 #include "mediator/wire/uplink/receive_ring.h"
+#include "mediator/wire/uplink/segmentation_doubt.h"
 #include "mediator/wire/uplink/send_batch.h"
 
 namespace vrdma::wire {
@@ -33,10 +35,14 @@ class PacketUplink final : public Uplink {
     void flush() noexcept override;
     std::span<const std::byte> receive() noexcept override { return ring_.receive(); }
     void release() noexcept override { ring_.release(); }
+    bool resembles_last() const noexcept override { return ring_.resembles_last(); }
+    void note_silence() noexcept override { doubt_.note_silence(); }
     int fd() const noexcept override { return socket_.get(); }
     void woken() noexcept override;
     // If the interface's MTU becomes smaller, longer frames are lost, as in a network whose MTU
     // becomes smaller.
+    // Flushes go by the size that was asked for last: who watches the interface asks after a
+    // change.
     std::size_t frame_size() const noexcept override;
 
     // Frames that were lost here: refused by the interface, because it is down or its MTU too
@@ -68,6 +74,8 @@ class PacketUplink final : public Uplink {
     std::unique_ptr<Senders> senders_;
     Sender* prepared_ = &senders_->front();
     std::uint32_t first_mtu_;
+    mutable std::atomic<std::size_t> frame_size_;
+    SegmentationDoubt doubt_;
     Losses losses_;
     bool gone_ = false;
 };

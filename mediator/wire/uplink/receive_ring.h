@@ -31,6 +31,8 @@ class ReceiveRing {
     // returned as the frames that it consists of. Makes no system calls.
     std::span<const std::byte> receive() noexcept;
     void release() noexcept;
+    // Whether that frame is of the same segmented frame as the one before.
+    bool resembles_last() const noexcept { return segments_.count() > 1; }
 
     // Frames longer than a slot, or than any of RoCE, which are dropped.
     std::uint64_t truncated() const noexcept { return truncated_; }

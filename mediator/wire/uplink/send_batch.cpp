@@ -7,16 +7,6 @@
 #include <cstring>
 
 namespace vrdma::wire {
-namespace {
-
-// Whether the frame is what the segment of that number is made into.
-bool is_segment(std::span<const std::byte> frame, SegmentHeaders& headers, std::size_t number) {
-    return frame.size() > headers.size() &&
-           std::ranges::equal(frame.first(headers.size()),
-                              headers.segment(number, frame.size() - headers.size()));
-}
-
-} // namespace
 
 SendBatch::SendBatch() : frames_{std::make_unique_for_overwrite<std::array<Frame, capacity>>()} {}
 
@@ -31,7 +21,7 @@ void SendBatch::commit(std::size_t bytes) noexcept {
 }
 
 // The number of frames from `first` on that are the segments of one frame.
-std::size_t SendBatch::count_segments(std::size_t first, SegmentHeaders& headers) noexcept {
+std::size_t SendBatch::count_segments(std::size_t first, const SegmentHeaders& headers) noexcept {
     const std::size_t whole = frame(first).size() - headers.size();
     std::size_t size = headers.size() + whole;
     std::size_t last = whole;
@@ -41,7 +31,7 @@ std::size_t SendBatch::count_segments(std::size_t first, SegmentHeaders& headers
         last = bytes.size() - headers.size();
         size += last;
         if (bytes.size() > frame(first).size() || size > max_segmented_size ||
-            !is_segment(bytes, headers, next - first)) {
+            !headers.begin(bytes, next - first)) {
             break;
         }
     }

@@ -35,8 +35,10 @@ class SendBatch {
     std::span<std::byte> prepare() noexcept;
     void commit(std::size_t bytes) noexcept;
     bool full() const noexcept { return committed_ == capacity; }
+    // The number of frames for flush().
+    std::size_t waiting() const noexcept { return committed_ - sent_; }
     // Whether flush() may send several frames as one.
-    bool may_join() const noexcept { return joining_ && committed_ - sent_ > 1; }
+    bool may_join() const noexcept { return joining_ && waiting() > 1; }
     // Returns the number of frames that the socket refused, which are lost. Frames for which it has
     // no room now stay. Frames longer than `longest` go alone, so that an interface whose MTU has
     // become smaller refuses them.
@@ -59,7 +61,7 @@ class SendBatch {
     }
     void gather(std::size_t longest) noexcept;
     std::size_t add_message(std::size_t first, std::size_t longest) noexcept;
-    std::size_t count_segments(std::size_t first, SegmentHeaders& headers) noexcept;
+    std::size_t count_segments(std::size_t first, const SegmentHeaders& headers) noexcept;
     void write_front(Front& front, std::size_t first, std::size_t frames,
                      SegmentHeaders& headers) noexcept;
     bool stops_joining(int error) noexcept;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "mediator/base/pkey.h"
+#include "mediator/base/same_bytes.h"
 #include "mediator/hca/port.h"
 #include "mediator/hca/queue_pair.h"
 
@@ -18,7 +19,9 @@ struct GidKey {
     std::uint8_t type = 0;
     std::uint16_t vlan = 0;
 
-    friend bool operator==(const GidKey&, const GidKey&) = default;
+    friend bool operator==(const GidKey& one, const GidKey& other) noexcept {
+        return same_bytes(one.gid, other.gid) && one.type == other.type && one.vlan == other.vlan;
+    }
 };
 
 struct GidHash {

@@ -16,6 +16,7 @@
 #include "mediator/wire/segments.h"
 #include "mediator/wire/uplink/offload.h"
 #include "mediator/wire/uplink/packet_socket.h"
+#include "mediator/wire/uplink/segmentation_doubt.h"
 #include "mediator/wire/uplink/send_batch.h"
 #include "mediator/wire/uplink/socket_option.h"
 #include "network.h"
@@ -163,9 +164,27 @@ TEST_F(Segmentation, FramesOfAllKindsKeepTheirOrder) {
 
 TEST_F(Segmentation, AnMtuThatBecomesSmallerHoldsForEach) {
     ip("link set near mtu 1500");
+    EXPECT_LT(near->frame_size(), 4096);
     send_all(*near, message(path_to_device(false), 1, 10, 4096, 4096));
     EXPECT_EQ(near->losses().refused, 10);
     const auto frames = message(path_to_device(false), 1, 10, 1024, 1024);
+    send_all(*near, frames);
+    expect_all(*far, frames);
+}
+
+// The interface loses what it should segment; expect a silence to have frames sent one by one, and
+// the next ones as well.
+TEST_F(Segmentation, IsGivenUpForAWhileWhereItIsALie) {
+    run("tc qdisc add dev near clsact");
+    // ld len; jgt #5000, drop, pass; drop: ret TC_ACT_SHOT; pass: ret TC_ACT_UNSPEC
+    run("tc filter add dev near egress bpf da bytecode"
+        " '4,128 0 0 0,37 0 1 5000,6 0 0 2,6 0 0 4294967295'");
+    const auto frames = message(path_to_device(false), 1, 10, 1024, 1024);
+    send_all(*near, frames);
+    EXPECT_FALSE(readable(*far));
+    near->note_silence();
+    send_all(*near, frames);
+    expect_all(*far, frames);
     send_all(*near, frames);
     expect_all(*far, frames);
 }
@@ -191,6 +210,41 @@ TEST_F(Segmentation, AWrongSizeIsTheSendersLoss) {
     }
     send_all(*near, frames);
     expect_all(*far, frames);
+}
+
+TEST(SegmentationDoubt, EndsAfterAWindow) {
+    SegmentationDoubt doubt;
+    EXPECT_FALSE(doubt.any());
+    doubt.note_silence();
+    EXPECT_TRUE(doubt.any());
+    doubt.sent(SegmentationDoubt::shortest - 1);
+    EXPECT_TRUE(doubt.any());
+    doubt.sent(64);
+    EXPECT_FALSE(doubt.any());
+}
+
+// The number of frames that go one by one after a silence.
+std::size_t frames_in_doubt(SegmentationDoubt& doubt) {
+    std::size_t frames = 0;
+    for (doubt.note_silence(); doubt.any(); ++frames) {
+        doubt.note_silence(); // of another sender
+        doubt.sent(1);
+    }
+    return frames;
+}
+
+// Silence comes soon after each doubt; expect doubts that double up to their limit, and to begin
+// anew when many frames were answered.
+TEST(SegmentationDoubt, GrowsWhereItIsRight) {
+    SegmentationDoubt doubt;
+    std::size_t expected = SegmentationDoubt::shortest;
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(frames_in_doubt(doubt), expected);
+        doubt.sent(SegmentationDoubt::proof - 1);
+        expected = std::min(2 * expected, SegmentationDoubt::longest);
+    }
+    doubt.sent(1);
+    EXPECT_EQ(frames_in_doubt(doubt), SegmentationDoubt::shortest);
 }
 
 // A network that takes no message longer than that: a socket pair, which holds as much.

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "mediator/base/memory_cost.h"
 #include "mediator/hca/soft/common/hole_count.h"
@@ -39,8 +40,27 @@ bool is_response(std::uint8_t opcode) noexcept {
            operation <= VRDMA_ROCE_ATOMIC_ACKNOWLEDGE;
 }
 
+// Whether more packets of the same message follow.
+bool precedes_others(std::uint8_t opcode) noexcept {
+    switch (opcode & VRDMA_ROCE_OPERATION) {
+        case VRDMA_ROCE_SEND_FIRST:
+        case VRDMA_ROCE_SEND_MIDDLE:
+        case VRDMA_ROCE_WRITE_FIRST:
+        case VRDMA_ROCE_WRITE_MIDDLE:
+        case VRDMA_ROCE_READ_RESPONSE_FIRST:
+        case VRDMA_ROCE_READ_RESPONSE_MIDDLE:
+            return (opcode & VRDMA_ROCE_TRANSPORT) != VRDMA_ROCE_UD && opcode != VRDMA_ROCE_CNP;
+        default:
+            return false;
+    }
+}
+
 bool same(const Gid& gid, const std::uint8_t (&other)[16]) noexcept {
-    return std::equal(gid.begin(), gid.end(), std::begin(other));
+    return std::memcmp(gid.data(), other, sizeof(other)) == 0;
+}
+
+bool turns_around(const wire::Path& path) noexcept {
+    return same_bytes(path.target_mac, LoopbackQueue::address);
 }
 
 // Whether the packet comes from the QP's peer, and was sent to the QP's own address.
@@ -105,7 +125,7 @@ void Port::set_link(bool up, std::uint32_t mbps) noexcept {
 
 void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     uplink_.swap(uplink);
-    unflushed_ = false;
+    unflushed_ = grown_ = urgent_ = ended_ = false;
     served_join_ = 0;
     mbps_ = 0;
     neighbours_.clear();
@@ -141,9 +161,8 @@ Ack Port::send_datagram(QueuePair& qp, const Request& request, const Route& rout
 }
 
 std::span<std::byte> Port::room_for(const wire::Path& path) const noexcept {
-    return path.target_mac == LoopbackQueue::address
-               ? loopback_.prepare()
-               : uplink_->prepare(path.target_mac, path.priority);
+    return turns_around(path) ? loopback_.prepare()
+                              : uplink_->prepare(path.target_mac, path.priority);
 }
 
 std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
@@ -174,16 +193,35 @@ bool Port::send_specially(const SliceCore& slice, const Draft& draft, std::size_
 
 void Port::send(const SliceCore& slice, const Draft& draft, const wire::Path& path,
                 const wire::Headers& headers) noexcept {
-    const std::size_t bytes = wire::finish(draft.frame, path, headers, draft.payload.size());
+    const std::size_t bytes = writer_.finish(draft.frame, path, headers, draft.payload.size());
     spend(bytes, Account::packet_operations);
     if (draft.special && !send_specially(slice, draft, bytes)) {
         return;
     }
-    if (path.target_mac == LoopbackQueue::address) {
+    if (turns_around(path)) {
         return loopback_.commit(bytes);
     }
     uplink_->commit(bytes);
-    unflushed_ = true;
+    note_sent(path, headers.opcode);
+}
+
+void Port::note_sent(const wire::Path& path, std::uint8_t opcode) noexcept {
+    const bool goes_on = precedes_others(opcode);
+    urgent_ |= ended_ && !(goes_on && &path == last_path_);
+    ended_ = !goes_on;
+    last_path_ = &path;
+    unflushed_ = grown_ = true;
+}
+
+// The packets of a QP's long messages may leave as few frames. A device's turn ends earlier, so
+// they wait until the frames are full, but for no longer than a round brings more of them. The
+// uplink itself sends full frames.
+void Port::flush_in_time() noexcept {
+    if (unflushed_ && (urgent_ || ended_ || !grown_)) {
+        uplink_->flush();
+        unflushed_ = urgent_ = ended_ = false;
+    }
+    grown_ = false;
 }
 
 void Port::await_room(Connection& c) noexcept {
@@ -227,10 +265,10 @@ void Port::forget(Connection& c) noexcept {
 
 // Whether the path has the Ethernet address of its target, and that address is still valid.
 bool Port::has_target(const wire::Path& path) const noexcept {
-    if (path.target_mac == LoopbackQueue::address) {
+    if (turns_around(path)) {
         return engine_.routes().knows(target_of(path));
     }
-    return path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac);
+    return !same_bytes(path.target_mac, wire::Mac{}) && uplink_->knows(path.target_mac);
 }
 
 bool Port::find_target(SliceCore& slice, wire::Path& path) noexcept {
@@ -305,6 +343,7 @@ bool Port::in_turn() const noexcept {
 template <Port::Sniffed sniffed>
 bool Port::receive_some() noexcept {
     bool received = false;
+    receiver_ = nullptr;
     for (cost_ = 0; in_turn();) {
         const std::span frame = uplink_->receive();
         if (frame.empty()) {
@@ -314,7 +353,8 @@ bool Port::receive_some() noexcept {
         if constexpr (sniffed == Sniffed::yes) {
             sniff_arrival(frame);
         }
-        if (take(frame, Origin::network)) {
+        if (receiver_ != nullptr && uplink_->resembles_last() ? take_next(frame)
+                                                              : take(frame, Origin::network)) {
             served_join_ = 0; // also if the rest of the frame was dropped
             uplink_->release();
         }
@@ -355,10 +395,7 @@ bool Port::serve() noexcept {
     const bool answered = answer_some();
     offer_room();
     offer_targets();
-    if (unflushed_) {
-        uplink_->flush();
-        unflushed_ = false;
-    }
+    flush_in_time();
     return received || turned || answered;
 }
 
@@ -435,7 +472,7 @@ bool Port::has_room_to_offer() const noexcept {
 // A look for room may find frames, and a look for frames may find room. So the uplink is asked last
 // whether it found any.
 bool Port::pending() const noexcept {
-    return !loopback_.empty() || !answering_.empty() || targets_to_offer_ != 0 ||
+    return unflushed_ || !loopback_.empty() || !answering_.empty() || targets_to_offer_ != 0 ||
            has_room_to_offer() || !uplink_->receive().empty() || uplink_->restless();
 }
 
@@ -478,9 +515,13 @@ bool Port::is_forged(const wire::Path& path) const noexcept {
 }
 
 bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
-    wire::Packet packet;
+    receiver_ = nullptr;
     spend(frame.size(), Account::packet_operations);
-    const wire::Drop spoiled = wire::parse(frame, packet);
+    const wire::Drop spoiled = reader_.parse(frame);
+    return take_packet(spoiled, reader_.packet(), origin);
+}
+
+bool Port::take_packet(wire::Drop spoiled, const wire::Packet& packet, Origin origin) noexcept {
     if (spoiled == wire::Drop::other) {
         return true;
     }
@@ -496,6 +537,22 @@ bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
     return true;
 }
 
+// Takes a frame that has the addresses of the one before, so it is for the same QP, if that has its
+// number. Other QPs may be in between.
+bool Port::take_next(std::span<const std::byte> frame) noexcept {
+    QueuePair& last = *receiver_;
+    spend(frame.size(), Account::packet_operations);
+    const wire::Drop spoiled = reader_.parse_next(frame);
+    const wire::Packet& packet = reader_.packet();
+    const bool datagram = (packet.headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD;
+    if (spoiled == wire::Drop::none && !datagram && Qpn{packet.headers.target_qpn} == last.id) {
+        deliver(last, packet, Origin::network);
+        return true;
+    }
+    receiver_ = nullptr;
+    return take_packet(spoiled, packet, Origin::network);
+}
+
 SliceCore* Port::find_slice(const wire::Packet& packet) const noexcept {
     SliceCore* const slice =
         engine_.routes().find(target_of(packet.path), Qpn{packet.headers.target_qpn}, nullptr);
@@ -506,7 +563,8 @@ SliceCore* Port::find_slice(const wire::Packet& packet) const noexcept {
 // tells them.
 bool Port::is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept {
     const wire::Mac& mac = packet.path.target_mac;
-    return !macs_ || mac == slice.mac() || (mac == macs_->now && slice.mac() == macs_->first);
+    return !macs_ || same_bytes(mac, slice.mac()) ||
+           (mac == macs_->now && slice.mac() == macs_->first);
 }
 
 bool Port::is_addressed_to_group(const wire::Packet& packet) const noexcept {
@@ -525,19 +583,23 @@ void Port::drop(const wire::Packet& packet, vrdma_counter why) noexcept {
 }
 
 void Port::dispatch(const wire::Packet& packet, Origin origin) noexcept {
-    const wire::Headers& headers = packet.headers;
     const SliceCore* const slice = find_slice(packet);
-    QueuePair* const qp = slice != nullptr ? slice->qp(Qpn{headers.target_qpn}) : nullptr;
+    QueuePair* const qp = slice != nullptr ? slice->qp(Qpn{packet.headers.target_qpn}) : nullptr;
     if (qp == nullptr || (origin == Origin::network && !is_addressed(*slice, packet))) {
         return drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
     }
-    if (!share_partition(qp->pkey(), headers.pkey)) {
-        return qp->count(VRDMA_COUNTER_BAD_PKEYS);
+    receiver_ = origin == Origin::network ? qp : nullptr;
+    deliver(*qp, packet, origin);
+}
+
+void Port::deliver(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept {
+    if (!share_partition(qp.pkey(), packet.headers.pkey)) {
+        return qp.count(VRDMA_COUNTER_BAD_PKEYS);
     }
-    if (!is_for(*qp, packet)) {
-        return qp->count(VRDMA_COUNTER_WRONG_STATES);
+    if (!is_for(qp, packet)) {
+        return qp.count(VRDMA_COUNTER_WRONG_STATES);
     }
-    receive_connected(*qp, packet, origin);
+    receive_connected(qp, packet, origin);
 }
 
 void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept {

@@ -22,6 +22,7 @@
 #include "mediator/hca/soft/transport/roce/neighbour_cache.h"
 #include "mediator/hca/soft/transport/roce/questions.h"
 #include "mediator/wire/packet.h"
+#include "mediator/wire/packet_stream.h"
 #include "mediator/wire/priorities.h"
 #include "mediator/wire/uplink.h"
 
@@ -111,6 +112,8 @@ class Port final : public NetworkPort {
     bool find_target(SliceCore& slice, wire::Path& path) noexcept;
     // The peer has not answered: looks up where it may be now.
     void look_again(Connection& connection) noexcept;
+    // The same for several packets: the uplink may have lost them together.
+    void note_silence() noexcept { uplink_->note_silence(); }
     // The answer to a device's question.
     void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan = 0,
                        std::uint64_t device = 0);
@@ -157,13 +160,18 @@ class Port final : public NetworkPort {
     void answer_next(Member& member) noexcept;
     bool turn_around() noexcept;
     bool answer_some() noexcept;
+    void note_sent(const wire::Path& path, std::uint8_t opcode) noexcept;
+    void flush_in_time() noexcept;
     std::span<std::byte> room_for(const wire::Path& path) const noexcept;
     bool has_room(const Connection& connection) const noexcept;
     bool has_room_to_offer() const noexcept;
     void offer_room() noexcept;
     // Returns false if there is more to do for the frame, which is then to a group.
     bool take(std::span<const std::byte> frame, Origin origin) noexcept;
+    bool take_packet(wire::Drop spoiled, const wire::Packet& packet, Origin origin) noexcept;
+    bool take_next(std::span<const std::byte> frame) noexcept;
     void dispatch(const wire::Packet& packet, Origin origin) noexcept;
+    void deliver(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept;
     void receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept;
     void receive_by_its_way(Connection& connection, const wire::Packet& packet,
                             bool awaited) noexcept;
@@ -184,10 +192,19 @@ class Port final : public NetworkPort {
     };
     std::optional<Macs> macs_;
     wire::Priorities priorities_;
-    bool unflushed_ = false;
+    bool unflushed_ = false;                // some frames are with the uplink
+    bool grown_ = false;                    // some of them are of this round
+    bool urgent_ = false;                   // a message ended, and its QP sends no other one
+    bool ended_ = false;                    // the last frame ended a message
+    const wire::Path* last_path_ = nullptr; // of the last frame; each connection has one
     std::array<std::byte, wire::max_frame_size> too_long_;
     List<Member, &Member::answering> answering_;
     std::uint64_t cost_ = 0;
+    wire::PacketWriter writer_;
+    wire::PacketReader reader_;
+    // The QP that the last packet from the network was for. It is known only while packets are
+    // received, as QPs are destroyed at other times.
+    QueuePair* receiver_ = nullptr;
     std::uint64_t served_join_ = 0; // of a frame to a group: the slice that had it last
     List<Connection, &Connection::awaits_room> awaits_room_;
     List<Connection, &Connection::awaits_target> awaits_target_;

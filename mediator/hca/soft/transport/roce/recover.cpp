@@ -16,6 +16,13 @@ void probe(Connection& c) noexcept {
     c.out.probing = true;
 }
 
+// A probe is a single packet.
+void note_silence(const Connection& c) noexcept {
+    if (!c.out.probing && distance(c.out.snd_una, c.out.snd_max) > 1) {
+        c.port.note_silence();
+    }
+}
+
 // The peer usually answers much earlier. This does not count as a retry: the peer has the whole
 // timeout to answer.
 void hurry(Connection& c, Clock::time_point now) noexcept {
@@ -89,6 +96,7 @@ void expire(Connection& c, Clock::time_point now) noexcept {
     if (now < c.out.rto_deadline) {
         return c.port.set_timer(c);
     }
+    note_silence(c);
     if (now < c.out.deadline) {
         return hurry(c, now);
     }

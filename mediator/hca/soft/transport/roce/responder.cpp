@@ -346,6 +346,9 @@ void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noe
     }
     if (auto* const fetch = find_fetch(c.in, request, psn); fetch != nullptr) {
         const auto from = static_cast<std::uint32_t>(distance(fetch->first, psn));
+        if (from == fetch->begin && fetch->answered > from + 1) { // it got nothing of the answer
+            c.port.note_silence();
+        }
         if (from <= fetch->answered) {
             fetch->answered = fetch->begin = from;
         }

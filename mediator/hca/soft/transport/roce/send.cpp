@@ -16,7 +16,7 @@ namespace {
 
 // The number of packets that may be outstanding to a peer, and the number per requested
 // acknowledgement.
-constexpr std::int32_t window = 128;
+constexpr std::int32_t window = 256;
 constexpr Psn packets_per_ack = 16;
 // The number of packets that one QP may send before the others have their turn.
 constexpr unsigned turn_packets = 32;

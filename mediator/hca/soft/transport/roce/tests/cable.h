@@ -7,9 +7,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "mediator/base/event_fd.h"
+#include "mediator/wire/encapsulation.h"
 #include "mediator/wire/packet.h"
 #include "mediator/wire/uplink.h"
 
@@ -35,6 +37,8 @@ class Cable {
     struct Way {
         std::deque<Frame> frames;
         Weather weather;
+        std::size_t flushes = 0;
+        std::size_t silences = 0;
     };
 
     Way ways_[2];
@@ -63,13 +67,25 @@ class Cable::End : public wire::Uplink {
             way.frames.push_back(frame);
         }
     }
-    void flush() noexcept override {}
+    void flush() noexcept override { ++cable_->ways_[side_].flushes; }
 
     std::span<const std::byte> receive() noexcept override {
         const auto& frames = cable_->ways_[1 - side_].frames;
         return frames.empty() ? std::span<const std::byte>{} : frames.front();
     }
-    void release() noexcept override { cable_->ways_[1 - side_].frames.pop_front(); }
+    void release() noexcept override {
+        auto& frames = cable_->ways_[1 - side_].frames;
+        last_ = std::move(frames.front());
+        frames.pop_front();
+    }
+    // All frames that could be of one segmented frame count as such.
+    bool resembles_last() const noexcept override {
+        const auto& frames = cable_->ways_[1 - side_].frames;
+        return !frames.empty() && path_of_segment(last_) &&
+               path_of_segment(last_) == path_of_segment(frames.front());
+    }
+
+    void note_silence() noexcept override { ++cable_->ways_[side_].silences; }
 
     int fd() const noexcept override { return signal_.fd(); }
     void woken() noexcept override {}
@@ -81,13 +97,26 @@ class Cable::End : public wire::Uplink {
     // The uplink no longer knows this Ethernet address, so peers with it have to be looked up
     // again.
     void outdate(const wire::Mac& mac) { cable_->outdated_ = mac; }
+    // The number of times that the other side had committed frames handed over.
+    std::size_t flushes_there() const { return cable_->ways_[1 - side_].flushes; }
+    // The number of times that the other side has told of a silence.
+    std::size_t silences_there() const { return cable_->ways_[1 - side_].silences; }
     // Frames of so many bytes fit from now on.
     void resize(std::size_t frame_size) { cable_->frame_size_ = frame_size; }
 
   private:
+    static std::optional<wire::Path> path_of_segment(const Frame& frame) {
+        wire::Path path;
+        wire::Layout layout;
+        const bool whole = wire::parse_encapsulation(frame, path, layout) == wire::Drop::none &&
+                           layout.network != wire::Network::grh && layout.end == frame.size();
+        return whole ? std::optional{path} : std::nullopt;
+    }
+
     std::shared_ptr<Cable> cable_;
     const unsigned side_;
     Frame draft_;
+    Frame last_;                          // that was released
     EventFd signal_ = *EventFd::create(); // nobody sleeps
 };
 

@@ -4,6 +4,8 @@
 // move.
 #include <poll.h>
 
+#include <map>
+
 #include "mediator/hca/soft/transport/roce/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -48,6 +50,52 @@ class RocePort : public NetworkPeer {
         }
     }
 };
+
+// Receive packets for two QPs and for none, by turns in one segmented frame; expect each QP to get
+// its own, in order.
+TEST_F(RocePort, SegmentsOfSeveralQueuePairs) {
+    constexpr std::uint32_t packets = 5;
+    GuestQp first = std::move(qp_);
+    renew();
+    const vrdma_sge to = mr_.sge(0, 100);
+    for (std::uint32_t n = 0; n < packets; ++n) {
+        post_receive(0, 100);
+        if (n != 0) { // it has one
+            first.post_recv({&to, 1});
+        }
+        wire::Headers headers = asking(VRDMA_ROCE_SEND_ONLY, n);
+        const std::uint32_t second = headers.target_qpn;
+        for (const std::uint32_t qpn : {first.id().value, second, second ^ 0x1000}) {
+            headers.target_qpn = qpn;
+            deliver(headers, Payload(n));
+        }
+    }
+    settle();
+    std::map<std::uint32_t, std::vector<std::uint32_t>> received;
+    while (const auto completion = cq_.poll()) {
+        EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
+        received[completion->qpn].push_back(completion->byte_len);
+    }
+    const std::vector<std::uint32_t> each{0, 1, 2, 3, 4};
+    EXPECT_EQ(received[first.id().value], each);
+    EXPECT_EQ(received[qp_.id().value], each);
+    EXPECT_EQ(counter(VRDMA_COUNTER_UNKNOWN_QPS), packets);
+}
+
+// One packet of a segmented frame has a wrong ICRC; expect those before it to be accepted, and the
+// others after the peer has sent it again.
+TEST_F(RocePort, AWrongSegment) {
+    Frame wrong = frame_of(path_, remote(VRDMA_ROCE_WRITE_MIDDLE, 1, 0), Payload(mtu));
+    wrong.back() ^= std::byte{1};
+    wire::Headers first = remote(VRDMA_ROCE_WRITE_FIRST, 0, 3 * mtu);
+    first.ack_request = false;
+    deliver(first, Buffer::pattern(9, mtu));
+    inject(wrong);
+    deliver(asking(VRDMA_ROCE_WRITE_LAST, 2), Payload(mtu));
+    expect_acknowledge(reply(), 1, nak(VRDMA_NAK_PSN_SEQUENCE));
+    EXPECT_EQ(mr_.buffer.read(0, mtu), Buffer::pattern(9, mtu));
+    EXPECT_EQ(counter(VRDMA_COUNTER_BAD_ICRCS), 1);
+}
 
 // Receive packets from another address; expect nothing to change.
 TEST_F(RocePort, WrongSource) {
