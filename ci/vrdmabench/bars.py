@@ -37,6 +37,7 @@ class Verdict:
 
 
 KIB, GIB = 1 << 10, 1 << 30
+STREAMS = (64 * KIB, 1024 * KIB)
 
 BARS = [
     Bar("WRITE of 8 B, half a round trip", "latency", "write_latency", 1.5, "≤ 1.5 × three parties", lambda x: x == 8),
@@ -66,6 +67,9 @@ BARS = [
         lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, once more", "registration", "reg_mr again", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("WRITE of 8 B between hosts", "wire", "ib_write_lat", 1.0, "≤ 1 × TCP", lambda x: x == 8, cores=4),
+    Bar("WRITEs between hosts", "wire", "ib_write_bw", 1.0, "≥ 1 × TCP", lambda x: x in STREAMS, at_least=True),
+    Bar("READs between hosts", "wire", "ib_read_bw", 1.0, "≥ 1 × TCP", lambda x: x in STREAMS, at_least=True),
+    Bar("packets of 1 KiB a core", "wire", "packets a core", 1.0, "≥ 1 M/s", at_least=True),
     Bar("WRITEs between hosts, 1 % lost", "wire", "lossy beside TCP", 1.0, "≥ 1 × TCP", at_least=True),
     Bar("WRITE to a sleeping poller", "wakeup", "wakeup_write", 2.0, "≤ 2 × eventfd"),
     Bar("completion event, all asleep", "wakeup", "wakeup_event", 3.0, "≤ 3 × eventfd"),
