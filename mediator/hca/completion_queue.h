@@ -44,6 +44,9 @@ class CompletionQueues {
     // the guest has more than `depth` CQEs left to consume.
     virtual Result<> resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) = 0;
     virtual Result<> moderate_cq(Cqn id, const CqModeration& moderation) = 0;
+    // Asks for an event, for PVRDMA's doorbell: other guests ask in memory. The event also comes
+    // for CQEs that were written since the last event, and that the guest has not taken.
+    virtual void arm_cq(Cqn id, bool solicited_only) = 0;
     virtual void destroy_cq(Cqn id) = 0;
 
     virtual CqState save_cq(Cqn id) const = 0;

@@ -7,6 +7,7 @@
 
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
+#include "mediator/hca/queue_format.h"
 #include "mediator/hca/translation.h"
 
 namespace vrdma::hca {
@@ -16,6 +17,7 @@ struct EqSpec {
     Translation pages;
     std::uint32_t depth = 0;
     unsigned vector = 0;
+    EventKind kind = EventKind::async; // only of PVRDMA
 };
 
 struct EqState {

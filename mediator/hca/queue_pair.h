@@ -54,6 +54,7 @@ struct QpSpec {
     bool signal_all = false;
     bool blocks_own_multicast = false; // it does not receive its own datagrams to a group
     std::uint32_t doorbell_page = 0;
+    std::uint32_t handle = 0; // of PVRDMA: its name in CQEs and events
 };
 
 struct QpState {

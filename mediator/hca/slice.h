@@ -19,6 +19,7 @@
 #include "mediator/hca/memory_region.h"
 #include "mediator/hca/memory_window.h"
 #include "mediator/hca/port.h"
+#include "mediator/hca/queue_format.h"
 #include "mediator/hca/queue_pair.h"
 #include "mediator/hca/share.h"
 #include "mediator/hca/shared_receive_queue.h"
@@ -60,6 +61,7 @@ struct SliceSpec {
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;
     std::uint32_t max_mr = 0;
+    QueueFormat format = QueueFormat::vrdma;
 };
 
 // Upper bounds of the memory that a slice uses in this process per object, in bytes. The blocks of
@@ -98,6 +100,8 @@ class Slice : public SlicePort,
     virtual ~Slice() = default;
 
     virtual Costs costs() const = 0;
+    // Of all of its queues.
+    virtual QueueFormat format() const = 0;
 
     // Applies from now on. Earlier use still counts.
     virtual void set_share(const Share& share) = 0;

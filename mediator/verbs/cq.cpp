@@ -6,10 +6,6 @@
 namespace vrdma::verbs {
 namespace {
 
-std::uint64_t cq_buffer_size(std::uint32_t depth) {
-    return VRDMA_QUEUE_CONTROL_SIZE + std::uint64_t{depth} * sizeof(vrdma_cqe);
-}
-
 // No CQE may cross a page.
 constexpr bool valid_offset(std::uint64_t first_offset) {
     return first_offset % sizeof(vrdma_cqe) == 0;
@@ -38,6 +34,11 @@ CqTable::CqTable(Resources& resources, UcontextTable& ucontexts, EqTable& eqs)
 
 bool CqTable::valid_depth(std::uint32_t depth) const {
     return std::has_single_bit(depth) && depth <= resources_.limits.max_cqe;
+}
+
+std::uint64_t CqTable::buffer_size(std::uint32_t depth, const vrdma_page_list& pages) const {
+    const hca::QueueFormat format = resources_.slice.format();
+    return hca::buffer_length(format, hca::cq_layout(format, depth).size, pages);
 }
 
 Result<> CqTable::check(const Cq& cq) const {
@@ -73,7 +74,7 @@ Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
         return fail(valid.error());
     }
     auto buffer =
-        resources_.lists.read_ring(cmd.pages, cmd.first_offset, cq_buffer_size(cmd.depth));
+        resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(cmd.depth, cmd.pages));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -96,7 +97,7 @@ Result<> CqTable::resize(const vrdma_cmd_resize_cq& cmd) {
         return fail(std::errc::invalid_argument);
     }
     auto buffer =
-        resources_.lists.read_ring(cmd.pages, cmd.first_offset, cq_buffer_size(cmd.depth));
+        resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(cmd.depth, cmd.pages));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -168,8 +169,8 @@ Result<> CqTable::restore_one(StateReader& reader) {
     if (const auto valid = check(cq); !valid) {
         return valid;
     }
-    auto buffer =
-        restore_pages(reader, resources_.memory, resources_.budget, cq_buffer_size(state->depth));
+    auto buffer = restore_pages(reader, resources_.memory, resources_.budget,
+                                hca::cq_layout(resources_.slice.format(), state->depth).size);
     if (!buffer) {
         return fail(buffer.error());
     }

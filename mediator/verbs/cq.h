@@ -45,6 +45,7 @@ class CqTable {
 
   private:
     bool valid_depth(std::uint32_t depth) const;
+    std::uint64_t buffer_size(std::uint32_t depth, const vrdma_page_list& pages) const;
     Result<> check(const Cq& cq) const;
     Result<> add(Cq cq, Buffer buffer);
     Result<> restore_one(StateReader& reader);

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::uint32_t min_depth = 16;
 
-std::uint64_t eq_buffer_size(std::uint32_t depth) {
-    return sizeof(vrdma_eq_control) + std::uint64_t{depth} * sizeof(vrdma_eqe);
-}
-
 } // namespace
 
 EqTable::EqTable(Resources& resources)
@@ -36,12 +32,15 @@ Result<> EqTable::add(hca::EqSpec spec, Buffer buffer) {
                          [&](const Eq& made) { return resources_.slice.create_eq(made.spec); });
 }
 
-Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd) {
-    hca::EqSpec spec{{}, {}, cmd.depth, cmd.vector};
+Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd, hca::EventKind kind) {
+    hca::EqSpec spec{{}, {}, cmd.depth, cmd.vector, kind};
     if (const auto valid = check(spec); !valid) {
         return fail(valid.error());
     }
-    auto buffer = resources_.lists.read_ring(cmd.pages, 0, eq_buffer_size(cmd.depth));
+    const hca::QueueFormat format = resources_.slice.format();
+    const std::uint64_t size = hca::eq_layout(format, kind, cmd.depth).size;
+    auto buffer =
+        resources_.lists.read_ring(cmd.pages, 0, hca::buffer_length(format, size, cmd.pages));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -96,8 +95,9 @@ Result<EqTable::Restored> EqTable::read_one(StateReader& reader) {
     if (const auto valid = check(restored.spec); !valid) {
         return fail(valid.error());
     }
-    auto buffer =
-        restore_pages(reader, resources_.memory, resources_.budget, eq_buffer_size(state->depth));
+    const std::uint64_t size =
+        hca::eq_layout(resources_.slice.format(), restored.spec.kind, state->depth).size;
+    auto buffer = restore_pages(reader, resources_.memory, resources_.budget, size);
     if (!buffer) {
         return fail(buffer.error());
     }

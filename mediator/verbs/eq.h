@@ -32,7 +32,8 @@ class EqTable {
   public:
     explicit EqTable(Resources& resources);
 
-    Result<EqId> create(const vrdma_cmd_create_eq& cmd);
+    Result<EqId> create(const vrdma_cmd_create_eq& cmd,
+                        hca::EventKind kind = hca::EventKind::async);
     Result<> destroy(EqId id);
     Eq* find(EqId id) { return table_.find(id); }
 

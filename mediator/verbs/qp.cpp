@@ -31,9 +31,10 @@ bool has_queues(const hca::QpSpec& spec) {
     return spec.type != hca::QpType::xrc_recv;
 }
 
-std::uint64_t buffer_size(const hca::QpSpec& spec) {
-    return vrdma_qp_buffer_size(spec.sq_depth, spec.sq_stride_shift, spec.rq_depth,
-                                spec.rq_stride_shift);
+std::uint64_t buffer_size(hca::QueueFormat format, const hca::QpSpec& spec) {
+    return hca::qp_layout(format, spec.sq_depth, spec.sq_stride_shift, spec.rq_depth,
+                          spec.rq_stride_shift)
+        .size;
 }
 
 // A GSI QP sends datagrams, as a UD QP does. It differs in its number, and only the guest's kernel
@@ -209,6 +210,7 @@ Result<> QpTable::check_xrc_recv(const Qp& qp) const {
 
 Result<> QpTable::check_sizes(const hca::QpSpec& spec) const {
     const Limits& limits = resources_.limits;
+    const hca::QueueFormat format = resources_.slice.format();
     const std::uint64_t send_sges = std::uint64_t{spec.max_send_sge} * sizeof(vrdma_sge);
     const std::uint64_t xrc = spec.type == hca::QpType::xrc_send ? sizeof(vrdma_sq_xrc) : 0;
     const std::uint64_t send_payload = xrc + std::max<std::uint64_t>(send_sges, spec.max_inline);
@@ -216,9 +218,9 @@ Result<> QpTable::check_sizes(const hca::QpSpec& spec) const {
         spec.max_inline <= limits.max_inline && spec.max_send_sge <= limits.max_sge &&
         spec.max_recv_sge <= limits.max_sge &&
         valid_ring(spec.sq_depth, limits.max_qp_wr, spec.sq_stride_shift, VRDMA_SQ_MIN_STRIDE_SHIFT,
-                   VRDMA_SQ_PAYLOAD_OFFSET + send_payload) &&
+                   hca::send_header(format) + send_payload) &&
         valid_ring(spec.rq_depth, limits.max_qp_wr, spec.rq_stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT,
-                   receive_size(spec.max_recv_sge));
+                   receive_size(format, spec.max_recv_sge));
     return valid ? Result<>{} : fail(std::errc::invalid_argument);
 }
 
@@ -255,7 +257,10 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
 
 Result<Buffer> QpTable::read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec) {
     if (has_queues(spec)) {
-        return resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(spec));
+        const hca::QueueFormat format = resources_.slice.format();
+        return resources_.lists.read_ring(
+            cmd.pages, cmd.first_offset,
+            hca::buffer_length(format, buffer_size(format, spec), cmd.pages));
     }
     const vrdma_page_list& list = cmd.pages;
     const bool none = list.root == 0 && list.count == 0 && list.levels == 0 &&
@@ -274,7 +279,7 @@ Result<Qpn> QpTable::pick_number(std::uint8_t type) {
     return id ? Result<Qpn>{Qpn{*id}} : fail(id.error());
 }
 
-Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd) {
+Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd, std::uint32_t handle) {
     if (!valid_type(cmd.qp_type, UcontextId{cmd.ucontext})) {
         return fail(std::errc::operation_not_supported);
     }
@@ -282,6 +287,7 @@ Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd) {
         return fail(std::errc::invalid_argument);
     }
     Qp qp = qp_from(cmd);
+    qp.spec.handle = handle;
     if (const auto valid = check(qp); !valid) {
         return fail(valid.error());
     }
@@ -457,9 +463,10 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (const auto valid = check(qp); !valid) {
         return valid;
     }
-    auto buffer = has_queues(qp.spec) ? restore_pages(reader, resources_.memory, resources_.budget,
-                                                      buffer_size(qp.spec))
-                                      : Result<Buffer>{};
+    auto buffer = has_queues(qp.spec)
+                      ? restore_pages(reader, resources_.memory, resources_.budget,
+                                      buffer_size(resources_.slice.format(), qp.spec))
+                      : Result<Buffer>{};
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -62,7 +62,8 @@ class QpTable {
             SrqTable& srqs, XrcdTable& xrcds, CounterSetTable& counter_sets, const GidTable& gids,
             const hca::QpnRange& qpns);
 
-    Result<NewQp> create(const vrdma_cmd_create_qp& cmd);
+    // The handle is for guests of PVRDMA, which have one beside the QPN.
+    Result<NewQp> create(const vrdma_cmd_create_qp& cmd, std::uint32_t handle = 0);
     Result<> modify(const vrdma_cmd_modify_qp& cmd);
     Result<vrdma_qp_attr> query(Qpn id) const;
     Result<vrdma_counters> counters(Qpn id) const;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "mediator/hca/queue_format.h"
 #include "mediator/hca/translation.h"
 #include "vrdma/queue.h"
 
@@ -21,8 +22,8 @@ constexpr bool valid_depth(std::uint32_t depth, std::uint32_t max_depth) {
     return std::has_single_bit(depth) && depth <= max_depth;
 }
 
-constexpr std::uint64_t receive_size(std::uint16_t max_sge) {
-    return VRDMA_RQ_PAYLOAD_OFFSET + std::uint64_t{max_sge} * sizeof(vrdma_sge);
+constexpr std::uint64_t receive_size(hca::QueueFormat format, std::uint16_t max_sge) {
+    return hca::receive_header(format) + std::uint64_t{max_sge} * sizeof(vrdma_sge);
 }
 
 // No WQE may cross a page.

@@ -20,8 +20,8 @@ Srq srq_from(const Source& source) {
     return srq;
 }
 
-std::uint64_t buffer_size(const hca::SrqSpec& spec) {
-    return vrdma_srq_buffer_size(spec.depth, spec.stride_shift);
+std::uint64_t buffer_size(hca::QueueFormat format, const hca::SrqSpec& spec) {
+    return hca::srq_layout(format, spec.depth, spec.stride_shift).size;
 }
 
 bool valid_resize(const vrdma_cmd_resize_srq& cmd) {
@@ -58,7 +58,8 @@ Result<> SrqTable::check(const Srq& srq) const {
     if (ucontexts_.find(srq.ucontext) == nullptr || pd == nullptr || pd->ucontext != srq.ucontext ||
         !valid_xrc(srq) || spec.max_sge > limits.max_sge ||
         !valid_depth(spec.depth, limits.max_qp_wr) ||
-        !valid_stride(spec.stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT, receive_size(spec.max_sge))) {
+        !valid_stride(spec.stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT,
+                      receive_size(resources_.slice.format(), spec.max_sge))) {
         return fail(std::errc::invalid_argument);
     }
     return table_.full() ? fail(std::errc::not_enough_memory) : Result<>{};
@@ -89,7 +90,10 @@ Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
     if (const auto valid = check(srq); !valid) {
         return fail(valid.error());
     }
-    auto buffer = resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(srq.spec));
+    const hca::QueueFormat format = resources_.slice.format();
+    auto buffer = resources_.lists.read_ring(
+        cmd.pages, cmd.first_offset,
+        hca::buffer_length(format, buffer_size(format, srq.spec), cmd.pages));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -121,7 +125,8 @@ Result<> SrqTable::resize(const vrdma_cmd_resize_srq& cmd) {
         return fail(std::errc::invalid_argument);
     }
     hca::SrqSpec& spec = srq->spec;
-    const std::uint64_t size = vrdma_srq_buffer_size(cmd.depth, spec.stride_shift);
+    const std::uint64_t size =
+        hca::srq_layout(resources_.slice.format(), cmd.depth, spec.stride_shift).size;
     auto buffer = resources_.lists.read_ring(cmd.pages, cmd.first_offset, size);
     if (!buffer) {
         return fail(buffer.error());
@@ -186,8 +191,8 @@ Result<> SrqTable::restore_one(StateReader& reader) {
     if (const auto valid = check(srq); !valid) {
         return valid;
     }
-    auto buffer =
-        restore_pages(reader, resources_.memory, resources_.budget, buffer_size(srq.spec));
+    auto buffer = restore_pages(reader, resources_.memory, resources_.budget,
+                                buffer_size(resources_.slice.format(), srq.spec));
     if (!buffer) {
         return fail(buffer.error());
     }

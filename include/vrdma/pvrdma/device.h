@@ -154,7 +154,7 @@ struct pvrdma_event_ring {
 	__le64 directory;
 };
 VRDMA_CHECK_SIZE(struct pvrdma_event_ring, 16);
-#define PVRDMA_MAX_EVENT_PAGES 512 /* one table of a directory; Linux's driver has 4 */
+#define PVRDMA_MAX_EVENT_PAGES 64 /* as the device allows; Linux has 4 */
 
 /* The shared region (api, struct pvrdma_device_shared_region). The driver writes all but caps. */
 struct pvrdma_shared_region {

@@ -24,6 +24,7 @@ class SoftSlice : public Slice {
     ~SoftSlice() override;
 
     Costs costs() const override;
+    QueueFormat format() const override { return core_->format(); }
     void set_share(const Share& share) override;
     void set_pace(std::uint64_t bytes_per_second) override;
     void set_sniffer(sniffer::Ring* ring) override;
@@ -42,6 +43,7 @@ class SoftSlice : public Slice {
     Result<> create_cq(const CqSpec& spec) override;
     Result<> resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) override;
     Result<> moderate_cq(Cqn id, const CqModeration& moderation) override;
+    void arm_cq(Cqn id, bool solicited_only) override;
     void destroy_cq(Cqn id) override;
 
     Result<> register_mr(MrSpec spec) override;

@@ -30,7 +30,7 @@ Result<bool> SoftSlice::touch(const Translation& ring, std::uint64_t& offset) {
 }
 
 Result<> SoftSlice::create_eq(const EqSpec& spec) {
-    auto eq = EventQueue::create(core_->memory(), core_->host(), spec);
+    auto eq = EventQueue::create(core_->memory(), core_->format(), core_->host(), spec);
     if (!eq) {
         return fail(eq.error());
     }
@@ -47,7 +47,7 @@ void SoftSlice::destroy_eq(EqId id) {
 }
 
 Result<> SoftSlice::create_cq(const CqSpec& spec) {
-    auto cq = CompletionQueue::create(core_->memory(), core_->eq(spec.eq), spec);
+    auto cq = CompletionQueue::create(core_->memory(), core_->format(), core_->eq(spec.eq), spec);
     if (!cq) {
         return fail(cq.error());
     }
@@ -92,6 +92,15 @@ Result<> SoftSlice::moderate_cq(Cqn id, const CqModeration& moderation) {
         cq->moderate(moderation);
         core.engine().events().hurry(*cq); // waiting events wait by the old rule
         return {};
+    });
+}
+
+void SoftSlice::arm_cq(Cqn id, bool solicited_only) {
+    poller_.run([&](Engine& engine) {
+        if (CompletionQueue* cq = core_->cq(id)) {
+            cq->arm(solicited_only);
+            engine.events().pushed(*cq);
+        }
     });
 }
 

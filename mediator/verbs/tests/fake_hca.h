@@ -72,6 +72,10 @@ class FakeSlice final : public Slice {
     std::function<void()> during_create_eq;
 
     Costs costs() const override { return {}; }
+    QueueFormat queue_format = QueueFormat::vrdma;
+    QueueFormat format() const override { return queue_format; }
+    std::vector<std::pair<Cqn, bool>> armed; // solicited only?
+    void arm_cq(Cqn id, bool solicited_only) override { armed.emplace_back(id, solicited_only); }
     void set_share(const Share& wanted) override { share = wanted; }
     void set_pace(std::uint64_t bytes_per_second) override { pace = bytes_per_second; }
     void set_sniffer(sniffer::Ring* ring) override { sniffer_ring = ring; }
@@ -363,6 +367,7 @@ class FakeHca final : public Hca {
             return fail(*std::exchange(next_error, {}));
         }
         auto made = std::make_unique<FakeSlice>();
+        made->queue_format = spec_.format;
         slice = made.get();
         host = &host_;
         spec = spec_;

@@ -72,6 +72,25 @@ GuestBuffer GuestBuffer::reserve(const GuestMemory& memory, std::size_t max_bloc
     return buffer;
 }
 
+namespace {
+
+// Copies the beginning of a page of a list.
+bool load_page(GuestMemory& memory, Iova page, std::span<std::byte> to) noexcept {
+    const std::byte* const from = memory.at(page, VRDMA_PAGE_SIZE);
+    if (from == nullptr || raw(page) % VRDMA_PAGE_SIZE != 0) {
+        return false;
+    }
+    const ScratchWatch watch{memory};
+    std::memcpy(to.data(), from, to.size());
+    if (watch.tripped()) {
+        memory.release(page, VRDMA_PAGE_SIZE);
+        return false;
+    }
+    return true;
+}
+
+} // namespace
+
 // Adjacent blocks need no list: the root is the first of them.
 bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) noexcept {
     const auto blocks = blocks_.refill(list.count);
@@ -81,23 +100,18 @@ bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) 
         }
         return true;
     }
-    const std::byte* const from = memory.at(Iova{list.root}, VRDMA_PAGE_SIZE);
-    if (from == nullptr || list.root % VRDMA_PAGE_SIZE != 0) {
+    Iova page{list.root};
+    // There are no more blocks than one page lists. So only the first entry above matters.
+    if (list.levels == 2 && !load_page(memory, page, std::as_writable_bytes(std::span{&page, 1}))) {
         return false;
     }
-    const ScratchWatch watch{memory};
-    std::memcpy(blocks.data(), from, blocks.size_bytes());
-    if (watch.tripped()) {
-        memory.release(Iova{list.root}, VRDMA_PAGE_SIZE);
-        return false;
-    }
-    return true;
+    return load_page(memory, page, std::as_writable_bytes(blocks));
 }
 
 bool GuestBuffer::load(GuestMemory& memory, const vrdma_page_list& list, std::uint64_t first_offset,
                        std::uint64_t length) noexcept {
     length_ = 0;
-    if (list.levels > 1 || list.count == 0 || list.count > blocks_.capacity() ||
+    if (list.levels > 2 || list.count == 0 || list.count > blocks_.capacity() ||
         list.count > VRDMA_PAGE_LIST_ENTRIES || list.page_shift > VRDMA_MAX_PAGE_SHIFT) {
         return false;
     }

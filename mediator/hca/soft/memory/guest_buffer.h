@@ -24,8 +24,9 @@ class GuestBuffer {
     // An empty buffer with room for load().
     static GuestBuffer reserve(const GuestMemory& memory, std::size_t max_blocks);
 
-    // Takes the blocks from a list in guest memory, on a poller: allocates nothing. Returns false
-    // if the list is invalid, or has more blocks than there is room for; the buffer is empty then.
+    // Takes the blocks from a list of up to two levels in guest memory, on a poller: allocates
+    // nothing. Returns false if the list is invalid, or has more blocks than there is room for or
+    // than one page of a list; the buffer is empty then.
     bool load(GuestMemory& memory, const vrdma_page_list& list, std::uint64_t first_offset,
               std::uint64_t length) noexcept;
     // Takes the blocks from another buffer. The room stays what it was.

@@ -19,12 +19,18 @@ void end(SliceCore& slice, CompletionQueue& cq) noexcept {
 
 } // namespace
 
-bool complete(SliceCore& slice, CompletionQueue& cq, const vrdma_cqe& entry,
+bool complete(QueuePair& qp, CompletionQueue& cq, vrdma_cqe entry, const WqeName& wqe,
               bool solicited) noexcept {
+    SliceCore& slice = qp.slice;
     if (cq.failed()) {
         return false;
     }
-    if (!cq.push(entry, solicited, cq.timestamped() ? slice.clock() : 0)) {
+    entry.qpn = qp.id.value;
+    entry.wqe_index = wqe.index;
+    const bool pushed = cq.format() == QueueFormat::vrdma
+                            ? cq.push(entry, solicited, cq.timestamped() ? slice.clock() : 0)
+                            : cq.push(entry, solicited, PvrdmaNames{wqe.wr_id, qp.handle});
+    if (!pushed) {
         end(slice, cq);
         return false;
     }

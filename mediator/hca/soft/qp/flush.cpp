@@ -17,10 +17,9 @@ unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue* cq, std::
     for (; flushed < limit && queue.peek() != 0; ++flushed) {
         vrdma_cqe entry{};
         entry.ctrl = kind | VRDMA_SET(VRDMA_CQE_STATUS, std::uint32_t{IBV_WC_WR_FLUSH_ERR});
-        entry.qpn = qp.id.value;
-        entry.wqe_index = queue.head();
+        const WqeName wqe = queue.retire(queue.head());
         queue.advance();
-        static_cast<void>(complete(qp.slice, *cq, entry, true)); // a CQ that failed takes none
+        static_cast<void>(complete(qp, *cq, entry, wqe, true)); // a CQ that failed takes none
     }
     return flushed;
 }

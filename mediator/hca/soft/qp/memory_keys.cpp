@@ -85,7 +85,10 @@ vrdma_vendor_err register_fast(QueuePair& qp, Key key, const vrdma_sq_reg& reg) 
     if (reg.length == 0 || reg.start > (zero_based ? 0 : UINT64_MAX - reg.length)) {
         return VRDMA_VERR_LENGTH;
     }
-    if (!region->pages.load(qp.slice.memory(), reg.pages, reg.first_offset, reg.length)) {
+    // Only a list of PVRDMA has a second level, and it always has.
+    const unsigned levels = qp.slice.format() == QueueFormat::vrdma ? 1 : 2;
+    if (reg.pages.levels > levels ||
+        !region->pages.load(qp.slice.memory(), reg.pages, reg.first_offset, reg.length)) {
         return VRDMA_VERR_PAGE_LIST;
     }
     region->key = key;

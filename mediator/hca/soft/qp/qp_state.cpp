@@ -73,7 +73,7 @@ void reset(QueuePair& qp) noexcept {
 
 void hold(QueuePair& qp, std::uint32_t cookie, std::span<const vrdma_sge> sges) noexcept {
     RecvWqe& wqe = *qp.held;
-    wqe.index = cookie;
+    wqe.name = {cookie, 0};
     wqe.num_sge = static_cast<std::uint32_t>(sges.size());
     wqe.length = 0;
     for (std::size_t i = 0; i < sges.size(); ++i) {
@@ -102,8 +102,8 @@ bool restore_srq(QueuePair& qp, const QpState& state) noexcept {
 
 // Writes the words that producers read, for a QP that the poller does not look at.
 void reset_control(QueuePair& qp) noexcept {
-    if (qp.buffer.length() == 0) {
-        return; // XRC_RECV: nobody posts to it
+    if (!qp.has_control()) {
+        return;
     }
     store_relaxed(qp.control().sq_polled, 0u);
     store_relaxed(qp.control().rq_wanted, qp.state() == IBV_QPS_ERR ? 1u : 0u);
@@ -266,7 +266,7 @@ QpState save(const QueuePair& qp) noexcept {
                   .left_to_flush = static_cast<std::uint16_t>(qp.left_to_flush)};
     if (qp.holds_receive) {
         state.held_sges = static_cast<std::uint16_t>(qp.held->num_sge);
-        state.held_cookie = qp.held->index;
+        state.held_cookie = qp.held->name.index;
         state.held_srq = qp.type == QpType::xrc_recv ? qp.srq->id.value : 0;
     }
     return state;

@@ -24,7 +24,7 @@ Receive next_receive(QueuePair& qp, RecvWqe& wqe) noexcept {
     }
     const WqeError error = parse(queue.entry(), ctrl, qp.recv_limits, wqe);
     if (qp.srq == nullptr) {
-        wqe.index = queue.head();
+        wqe.name.index = queue.head();
     }
     if (error) {
         fail_receive(qp, wqe, static_cast<ibv_wc_status>(error.status), error.reason);
@@ -56,8 +56,6 @@ void let_go(QueuePair& qp) noexcept {
 
 bool complete_receive(QueuePair& qp, const RecvWqe& wqe, vrdma_cqe entry, bool solicited) noexcept {
     entry.ctrl |= VRDMA_CQE_RECV;
-    entry.qpn = qp.id.value;
-    entry.wqe_index = wqe.index;
     if (qp.type == QpType::xrc_recv) {
         entry.ctrl |= VRDMA_CQE_XRC;
         entry.srqn = qp.srq->id.value;
@@ -67,9 +65,10 @@ bool complete_receive(QueuePair& qp, const RecvWqe& wqe, vrdma_cqe entry, bool s
     } else if (qp.srq != nullptr) {
         qp.srq->take();
     } else {
+        qp.rq.retire(qp.rq.head());
         qp.rq.advance();
     }
-    return complete(qp.slice, *qp.recv_cq, entry, solicited);
+    return complete(qp, *qp.recv_cq, entry, wqe.name, solicited);
 }
 
 void fail_receive(QueuePair& qp, const RecvWqe& wqe, ibv_wc_status status,

@@ -49,18 +49,16 @@ vrdma_counter counter_of(ibv_wc_status status) noexcept {
 
 } // namespace
 
-bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message,
+bool write_completion(QueuePair& qp, const WqeName& wqe, const Message& message,
                       ibv_wc_status status, vrdma_vendor_err reason) noexcept {
     vrdma_cqe entry{};
     entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
                  VRDMA_SET(VRDMA_CQE_OPCODE, completion_opcode(message.opcode));
-    entry.qpn = qp.id.value;
-    entry.wqe_index = index;
     if (status == IBV_WC_SUCCESS && message.is_fetch()) {
         entry.byte_len = static_cast<std::uint32_t>(message.length);
     }
     entry.vendor_err = reason;
-    return complete(qp.slice, *qp.send_cq, entry, status != IBV_WC_SUCCESS);
+    return complete(qp, *qp.send_cq, entry, wqe, status != IBV_WC_SUCCESS);
 }
 
 void count_failure(QueuePair& qp, ibv_wc_status status) noexcept {

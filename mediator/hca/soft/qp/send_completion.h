@@ -8,7 +8,7 @@
 namespace vrdma::hca::soft {
 
 // Returns false if the CQ has no room. Only the opcode and the length of the message are used.
-[[nodiscard]] bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message,
+[[nodiscard]] bool write_completion(QueuePair& qp, const WqeName& wqe, const Message& message,
                                     ibv_wc_status status, vrdma_vendor_err reason) noexcept;
 
 inline void count_success(QueuePair& qp, const Message& message) noexcept {

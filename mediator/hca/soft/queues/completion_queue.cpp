@@ -6,14 +6,15 @@
 #include <cstring>
 #include <utility>
 
+#include "mediator/hca/soft/queues/pvrdma_wqe.h"
 #include "mediator/memory/shared_words.h"
 
 namespace vrdma::hca::soft {
 
 Result<std::unique_ptr<CompletionQueue>> CompletionQueue::create(const GuestMemory& memory,
-                                                                 EventQueue* eq,
+                                                                 QueueFormat format, EventQueue* eq,
                                                                  const CqSpec& spec) {
-    const std::uint64_t needed = VRDMA_QUEUE_CONTROL_SIZE + spec.depth * sizeof(vrdma_cqe);
+    const std::uint64_t needed = cq_layout(format, spec.depth).size;
     if (!std::has_single_bit(spec.depth) || spec.depth > VRDMA_MAX_CQ_DEPTH ||
         spec.pages.length < needed || spec.pages.first_offset % sizeof(vrdma_cqe) != 0) {
         return fail(std::errc::invalid_argument);
@@ -22,14 +23,17 @@ Result<std::unique_ptr<CompletionQueue>> CompletionQueue::create(const GuestMemo
     if (!buffer) {
         return fail(buffer.error());
     }
-    return std::unique_ptr<CompletionQueue>{new CompletionQueue{eq, spec, std::move(*buffer)}};
+    return std::unique_ptr<CompletionQueue>{
+        new CompletionQueue{format, eq, spec, std::move(*buffer)}};
 }
 
-CompletionQueue::CompletionQueue(EventQueue* eq, const CqSpec& spec, GuestBuffer buffer)
+CompletionQueue::CompletionQueue(QueueFormat format, EventQueue* eq, const CqSpec& spec,
+                                 GuestBuffer buffer)
     : completion_event{spec.id.value, this},
       error_event{spec.id.value},
       eq_{eq},
       id_{spec.id},
+      format_{format},
       timestamped_{spec.timestamped},
       ignore_overrun_{spec.ignore_overrun},
       depth_{spec.depth},
@@ -67,7 +71,50 @@ bool CompletionQueue::push(const vrdma_cqe& entry, bool solicited,
     return true;
 }
 
+// An index out of range counts as that of a guest that takes nothing.
+std::uint32_t CompletionQueue::untaken() const noexcept {
+    const std::uint32_t mask = 2 * depth_ - 1;
+    const std::uint32_t head = load_acquire(ring().head);
+    return head > mask ? depth_ : (producer_ - head) & mask;
+}
+
+bool CompletionQueue::push(const vrdma_cqe& entry, bool solicited,
+                           const PvrdmaNames& names) noexcept {
+    if (!failed_ && producer_ - consumer_ >= depth_) {
+        consumer_ = producer_ - untaken();
+    }
+    if (failed_ || producer_ - consumer_ >= depth_) {
+        failed_ = true;
+        return false;
+    }
+    const std::uint64_t index = producer_ & (depth_ - 1);
+    const pvrdma_cqe to = pvrdma::to_cqe(entry, names.wr_id, names.qp);
+    std::memcpy(buffer_.at(PVRDMA_ENTRIES_OFFSET + (index << VRDMA_CQE_SHIFT)), &to, sizeof(to));
+    ++producer_;
+    store_release(ring().tail, producer_ & (2 * depth_ - 1));
+    last_solicited_ = solicited ? producer_ : last_solicited_;
+    return true;
+}
+
+void CompletionQueue::arm(bool solicited_only) noexcept {
+    arm_ = std::max(arm_, solicited_only ? Arm::solicited : Arm::any);
+}
+
+// The doorbell may arrive after entries that the guest had not seen when it rang it. So the event
+// is for all entries since the last event that the guest has not taken.
+bool CompletionQueue::wants_event_by_doorbell() const noexcept {
+    if (arm_ == Arm::nothing) {
+        return false;
+    }
+    const std::uint32_t new_ones = std::min(producer_ - reported_, untaken());
+    const std::uint32_t newest = arm_ == Arm::any ? producer_ : last_solicited_;
+    return producer_ - newest < new_ones;
+}
+
 bool CompletionQueue::wants_event() noexcept {
+    if (format_ == QueueFormat::pvrdma) {
+        return wants_event_by_doorbell();
+    }
     const std::uint32_t arm = load_acquire(control().arm);
     const bool solicited = std::exchange(solicited_, false);
     firing_ = arm & VRDMA_CQ_ARM_SEQUENCE;
@@ -93,6 +140,10 @@ bool CompletionQueue::has_enough() const noexcept {
 
 void CompletionQueue::event_written() noexcept {
     reported_ = producer_;
+    if (format_ == QueueFormat::pvrdma) {
+        arm_ = Arm::nothing;
+        return;
+    }
     fired_ = firing_;
     store_release(control().fired, fired_);
 }

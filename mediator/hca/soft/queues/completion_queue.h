@@ -11,6 +11,7 @@
 #include "mediator/hca/soft/config.h"
 #include "mediator/hca/soft/memory/guest_buffer.h"
 #include "mediator/hca/soft/queues/event_queue.h"
+#include "vrdma/pvrdma/queue.h"
 #include "vrdma/queue.h"
 
 namespace vrdma::hca::soft {
@@ -23,10 +24,17 @@ struct CqMember {
     ListHook<CqMember> hook;
 };
 
+// What a CQE of PVRDMA calls its WQE and its QP.
+struct PvrdmaNames {
+    std::uint64_t wr_id;
+    std::uint32_t qp;
+};
+
 class alignas(cache_line) CompletionQueue {
   public:
     static Result<std::unique_ptr<CompletionQueue>> create(const GuestMemory& memory,
-                                                           EventQueue* eq, const CqSpec& spec);
+                                                           QueueFormat format, EventQueue* eq,
+                                                           const CqSpec& spec);
 
     Cqn id() const noexcept { return id_; }
     const GuestBuffer& buffer() const noexcept { return buffer_; }
@@ -37,6 +45,10 @@ class alignas(cache_line) CompletionQueue {
     // entries.
     [[nodiscard]] bool push(const vrdma_cqe& entry, bool solicited,
                             std::uint64_t timestamp = 0) noexcept;
+    // The same in PVRDMA's format.
+    [[nodiscard]] bool push(const vrdma_cqe& entry, bool solicited,
+                            const PvrdmaNames& names) noexcept;
+    QueueFormat format() const noexcept { return format_; }
     bool failed() const noexcept { return failed_; }
     bool timestamped() const noexcept { return timestamped_; }
 
@@ -57,6 +69,8 @@ class alignas(cache_line) CompletionQueue {
     // Whether the guest wants an event for the entries since the last call. The caller has executed
     // a fence after the push.
     bool wants_event() noexcept;
+    // PVRDMA: the guest asks for an event. A request for any entry is the stronger one.
+    void arm(bool solicited_only) noexcept;
     // The wanted event was written to the event queue.
     void event_written() noexcept;
 
@@ -71,15 +85,24 @@ class alignas(cache_line) CompletionQueue {
     EventSource error_event;
 
   private:
-    CompletionQueue(EventQueue* eq, const CqSpec& spec, GuestBuffer buffer);
+    // For what PVRDMA's guest wants an event.
+    enum class Arm : std::uint8_t { nothing, solicited, any };
+
+    CompletionQueue(QueueFormat format, EventQueue* eq, const CqSpec& spec, GuestBuffer buffer);
 
     vrdma_cq_control& control() const noexcept {
         return *reinterpret_cast<vrdma_cq_control*>(buffer_.at(0));
     }
     bool has_room() noexcept;
+    pvrdma_ring& ring() const noexcept {
+        return reinterpret_cast<pvrdma_indices*>(buffer_.at(0))->receives;
+    }
+    std::uint32_t untaken() const noexcept;
+    bool wants_event_by_doorbell() const noexcept;
 
     EventQueue* const eq_;
     const Cqn id_;
+    const QueueFormat format_;
     const bool timestamped_;
     const bool ignore_overrun_;
     bool solicited_ = false; // an entry since the last look at arm was solicited
@@ -93,6 +116,8 @@ class alignas(cache_line) CompletionQueue {
     std::uint32_t fired_ = 0;    // VRDMA_CQ_ARM_SEQUENCE, in place
     std::uint32_t firing_ = 0;
     std::uint32_t reported_ = 0; // producer_ at the last event
+    Arm arm_ = Arm::nothing;
+    std::uint32_t last_solicited_ = 0; // PVRDMA: producer_ behind the last such entry
 };
 
 } // namespace vrdma::hca::soft

@@ -10,9 +10,10 @@
 
 namespace vrdma::hca::soft {
 
-Result<std::unique_ptr<EventQueue>> EventQueue::create(const GuestMemory& memory, SliceHost& host,
+Result<std::unique_ptr<EventQueue>> EventQueue::create(const GuestMemory& memory,
+                                                       QueueFormat format, SliceHost& host,
                                                        const EqSpec& spec) {
-    const std::uint64_t needed = sizeof(vrdma_eq_control) + spec.depth * sizeof(vrdma_eqe);
+    const std::uint64_t needed = eq_layout(format, spec.kind, spec.depth).size;
     if (!std::has_single_bit(spec.depth) || spec.depth > VRDMA_EQ_MAX_DEPTH ||
         spec.pages.length < needed || spec.pages.first_offset % sizeof(vrdma_eqe) != 0) {
         return fail(std::errc::invalid_argument);
@@ -21,11 +22,13 @@ Result<std::unique_ptr<EventQueue>> EventQueue::create(const GuestMemory& memory
     if (!buffer) {
         return fail(buffer.error());
     }
-    return std::unique_ptr<EventQueue>{new EventQueue{host, spec, std::move(*buffer)}};
+    return std::unique_ptr<EventQueue>{new EventQueue{format, host, spec, std::move(*buffer)}};
 }
 
-EventQueue::EventQueue(SliceHost& host, const EqSpec& spec, GuestBuffer buffer)
+EventQueue::EventQueue(QueueFormat format, SliceHost& host, const EqSpec& spec, GuestBuffer buffer)
     : host_{host},
+      format_{format},
+      kind_{spec.kind},
       id_{spec.id},
       vector_{spec.vector},
       depth_{spec.depth},
@@ -87,7 +90,32 @@ bool EventQueue::push_pending(EventSource& source) noexcept {
     return true;
 }
 
+// The ring of completions has no types, and that of async events has nothing else.
+bool EventQueue::push_pvrdma(std::uint32_t type, std::uint32_t id) noexcept {
+    auto& ring = reinterpret_cast<pvrdma_indices*>(buffer_.at(0))->receives;
+    const std::uint32_t mask = 2 * depth_ - 1;
+    const std::uint32_t head = load_acquire(ring.head);
+    if (head > mask || ((producer_ - head) & mask) >= depth_) {
+        return false;
+    }
+    std::byte* const entry =
+        buffer_.at(PVRDMA_ENTRIES_OFFSET + std::uint64_t{producer_ & (depth_ - 1)} *
+                                               event_size(QueueFormat::pvrdma, kind_));
+    if (kind_ == EventKind::completion) {
+        store_relaxed(reinterpret_cast<pvrdma_completion_event*>(entry)->cq, id);
+    } else {
+        store_relaxed(reinterpret_cast<pvrdma_async_event*>(entry)->type, type);
+        store_relaxed(reinterpret_cast<pvrdma_async_event*>(entry)->id, id);
+    }
+    ++producer_;
+    store_release(ring.tail, producer_ & mask);
+    return true;
+}
+
 bool EventQueue::push(std::uint32_t type, std::uint32_t id, std::uint64_t detail) noexcept {
+    if (format_ == QueueFormat::pvrdma) {
+        return push_pvrdma(type, id);
+    }
     const auto* control = reinterpret_cast<const vrdma_eq_control*>(buffer_.at(0));
     // A consumer index out of range looks like a full queue: the guest delays only itself.
     if (producer_ - load_acquire(control->consumer) >= depth_) {

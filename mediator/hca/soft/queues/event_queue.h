@@ -17,8 +17,8 @@ namespace vrdma::hca::soft {
 
 class alignas(cache_line) EventQueue {
   public:
-    static Result<std::unique_ptr<EventQueue>> create(const GuestMemory& memory, SliceHost& host,
-                                                      const EqSpec& spec);
+    static Result<std::unique_ptr<EventQueue>> create(const GuestMemory& memory, QueueFormat format,
+                                                      SliceHost& host, const EqSpec& spec);
 
     EqId id() const noexcept { return id_; }
     const GuestBuffer& buffer() const noexcept { return buffer_; }
@@ -46,13 +46,16 @@ class alignas(cache_line) EventQueue {
     ListHook<EventQueue> active; // has something to deliver
 
   private:
-    EventQueue(SliceHost& host, const EqSpec& spec, GuestBuffer buffer);
+    EventQueue(QueueFormat format, SliceHost& host, const EqSpec& spec, GuestBuffer buffer);
 
     bool push(std::uint32_t type, std::uint32_t id, std::uint64_t detail = 0) noexcept;
+    bool push_pvrdma(std::uint32_t type, std::uint32_t id) noexcept;
     bool push_port() noexcept;
     bool push_pending(EventSource& source) noexcept;
 
     SliceHost& host_;
+    const QueueFormat format_;
+    const EventKind kind_;
     const EqId id_;
     const unsigned vector_;
     const std::uint32_t depth_; // a power of two

@@ -1,21 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The engine's side of a work queue: a ring in guest memory, whose valid WQEs are found by their
-// phase bit.
+// The engine's side of a work queue: a ring in guest memory. Its valid WQEs are found by their
+// phase bit, or in PVRDMA's format by the ring's indices.
 #pragma once
 
+#include "mediator/hca/queue_format.h"
 #include "mediator/hca/soft/memory/guest_buffer.h"
 #include "mediator/memory/shared_words.h"
+#include "vrdma/pvrdma/queue.h"
 #include "vrdma/queue.h"
 
 namespace vrdma::hca::soft {
 
+// What a CQE calls its WQE: the count of the WQE in its ring, or an SRQ's cookie; for PVRDMA the
+// number that the program gave it.
+struct WqeName {
+    std::uint32_t index = 0;
+    std::uint64_t wr_id = 0;
+};
+
 class WorkQueue {
   public:
-    // The ring lies at `offset` of the QP's buffer. depth is a power of two, or 0.
+    // The ring lies at `offset` of the QP's buffer. depth is a power of two, or 0. `indices` is for
+    // PVRDMA's format.
     WorkQueue(const GuestBuffer& buffer, std::uint64_t offset, std::uint32_t depth,
-              unsigned stride_shift)
-        : buffer_{buffer}, offset_{offset}, depth_{depth}, stride_shift_{stride_shift} {
+              unsigned stride_shift, pvrdma_ring* indices = nullptr)
+        : buffer_{buffer},
+          offset_{offset},
+          depth_{depth},
+          stride_shift_{stride_shift},
+          indices_{depth != 0 ? indices : nullptr} {
         seek(0);
     }
 
@@ -28,6 +42,9 @@ class WorkQueue {
         if (entry_ == nullptr) {
             return 0;
         }
+        if (indices_ != nullptr) {
+            return posted_since(head_) != 0 ? VRDMA_WQE_PHASE : 0;
+        }
         const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(entry_));
         // The result has the phase bit set, so that it is not 0 for a valid WQE.
         return (ctrl & VRDMA_WQE_PHASE) == phase_ ? ctrl | VRDMA_WQE_PHASE : 0;
@@ -38,6 +55,9 @@ class WorkQueue {
     // The same for a WQE that was taken and is not completed yet. Its producer must not change it,
     // but may have done so.
     std::uint32_t peek(std::uint32_t index) const noexcept {
+        if (indices_ != nullptr) {
+            return posted_since(index) != 0 ? VRDMA_WQE_PHASE : 0;
+        }
         const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(place(index)));
         return (ctrl & VRDMA_WQE_PHASE) == phase(index) ? ctrl | VRDMA_WQE_PHASE : 0;
     }
@@ -46,6 +66,9 @@ class WorkQueue {
     // Whether at least `count` WQEs, 1..depth, are posted. Only the last of them is read, because
     // WQEs are posted in order.
     bool has(std::uint32_t count) const noexcept {
+        if (indices_ != nullptr) {
+            return posted_since(head_) >= count;
+        }
         const std::uint32_t last = head_ + count - 1;
         const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(place(last)));
         return (ctrl & VRDMA_WQE_PHASE) == phase(last);
@@ -58,6 +81,18 @@ class WorkQueue {
             sure += sure + step <= depth_ && has(sure + step) ? step : 0;
         }
         return sure;
+    }
+
+    // The WQE is done with, and so are all before it: its producer gets their places back. Returns
+    // its name, which must be read before.
+    WqeName retire(std::uint32_t index) const noexcept {
+        if (indices_ == nullptr) {
+            return {index, 0};
+        }
+        // Both kinds of WQEs of PVRDMA begin with it.
+        const auto wr_id = load_relaxed(*reinterpret_cast<const std::uint64_t*>(place(index)));
+        store_release(indices_->head, (index + 1) & index_mask());
+        return {index, wr_id};
     }
 
     void advance() noexcept {
@@ -84,6 +119,14 @@ class WorkQueue {
     std::byte* place(std::uint32_t index) const noexcept {
         return buffer_.at(offset_ + (std::uint64_t{index & (depth_ - 1)} << stride_shift_));
     }
+    std::uint32_t index_mask() const noexcept { return 2 * depth_ - 1; }
+    // The number of WQEs from `index` on that their producer has posted. An index of the producer's
+    // that cannot be counts as none.
+    std::uint32_t posted_since(std::uint32_t index) const noexcept {
+        const std::uint32_t tail = load_acquire(indices_->tail);
+        const std::uint32_t count = (tail - index) & index_mask();
+        return tail > index_mask() || count > depth_ ? 0 : count;
+    }
     std::uint32_t phase(std::uint32_t index) const noexcept {
         return (index & depth_) == 0 ? VRDMA_WQE_PHASE : 0;
     }
@@ -92,9 +135,18 @@ class WorkQueue {
     std::uint64_t offset_;
     std::uint32_t depth_;
     unsigned stride_shift_;
+    pvrdma_ring* indices_;   // or nullptr: WQEs have phase bits
     std::uint32_t head_ = 0; // free-running count of WQEs taken
     std::uint32_t phase_ = 0;
     std::byte* entry_ = nullptr;
 };
+
+// The indices of a ring of PVRDMA, on the first page of its buffer; else nullptr.
+inline pvrdma_ring* indices_of(QueueFormat format, const GuestBuffer& buffer,
+                               pvrdma_ring pvrdma_indices::*ring) noexcept {
+    return format == QueueFormat::pvrdma && buffer.length() != 0
+               ? &(reinterpret_cast<pvrdma_indices*>(buffer.at(0))->*ring)
+               : nullptr;
+}
 
 } // namespace vrdma::hca::soft

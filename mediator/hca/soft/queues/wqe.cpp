@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "mediator/hca/address_vector.h"
+#include "mediator/hca/soft/queues/pvrdma_wqe.h"
+#include "mediator/hca/soft/queues/sge_list.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -19,23 +21,6 @@ constexpr OpcodeSet bit(unsigned opcode) {
 bool is_legal(unsigned opcode, const WqeLimits& limits) noexcept {
     constexpr unsigned end = 64;
     return opcode < end && (limits.opcodes & bit(opcode)) != 0;
-}
-
-// Copies the list at `from`, which lies in the entry, and adds up its bytes.
-std::uint64_t copy_sges(const std::byte* from, std::uint32_t count, Sge* to) noexcept {
-    std::uint64_t length = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        vrdma_sge sge;
-        std::memcpy(&sge, from + i * sizeof(sge), sizeof(sge));
-        to[i] = {sge.addr, sge.length, sge.lkey};
-        length += sge.length;
-    }
-    return length;
-}
-
-bool fits(std::uint32_t num_sge, std::uint32_t payload_offset, const WqeLimits& limits) noexcept {
-    return num_sge <= limits.max_sge && num_sge <= VRDMA_MAX_SGE &&
-           payload_offset + num_sge * sizeof(vrdma_sge) <= limits.stride;
 }
 
 // Fields that the opcode does not use are reserved.
@@ -171,6 +156,9 @@ OpcodeSet legal_opcodes(QpType type, bool kernel) noexcept {
 
 WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,
                SendWqe& wqe) noexcept {
+    if (limits.format == QueueFormat::pvrdma) {
+        return pvrdma::parse(entry, limits, wqe);
+    }
     vrdma_sq_wqe raw;
     std::memcpy(&raw, entry, sizeof(raw));
     const std::uint32_t opcode = VRDMA_GET(VRDMA_SQ_OPCODE, ctrl);
@@ -224,10 +212,13 @@ WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,
 
 WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,
                RecvWqe& wqe) noexcept {
+    if (limits.format == QueueFormat::pvrdma) {
+        return pvrdma::parse(entry, limits, wqe);
+    }
     vrdma_rq_wqe raw;
     std::memcpy(&raw, entry, sizeof(raw));
     wqe.num_sge = VRDMA_GET(VRDMA_WQE_NUM_SGE, ctrl);
-    wqe.index = raw.cookie;
+    wqe.name = {raw.cookie, 0};
     if ((ctrl & VRDMA_RQ_RESERVED) != 0 || (raw.cookie != 0 && !limits.shared) ||
         raw.reserved[0] != 0 || raw.reserved[1] != 0) {
         return reserved_error;

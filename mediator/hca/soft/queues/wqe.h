@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <span>
 
+#include "mediator/hca/queue_format.h"
 #include "mediator/hca/queue_pair.h"
 #include "mediator/hca/soft/memory/memory_gate.h"
+#include "mediator/hca/soft/queues/work_queue.h"
 
 namespace vrdma::hca::soft {
 
@@ -30,6 +32,7 @@ OpcodeSet legal_opcodes(QpType type, bool kernel) noexcept;
 
 // The limits of the WQEs of a queue.
 struct WqeLimits {
+    QueueFormat format = QueueFormat::vrdma;
     QpType type = QpType::rc;
     bool shared = false; // an SRQ, whose WQEs have cookies
     std::uint16_t max_sge = 0;
@@ -106,7 +109,7 @@ struct SendWqe : Message {
 
 struct RecvWqe {
     std::uint64_t length = 0;
-    std::uint32_t index = 0; // its name in the CQE; from an SRQ, the cookie
+    WqeName name; // from an SRQ, the index is the cookie
     std::uint32_t num_sge = 0;
     std::array<Sge, VRDMA_MAX_SGE> sges; // the first num_sge are valid
 

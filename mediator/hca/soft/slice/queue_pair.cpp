@@ -18,11 +18,16 @@ bool aligned(const QpSpec& spec, std::uint64_t ring_offset, unsigned stride_shif
     return ((spec.pages.first_offset + ring_offset) & ((1u << stride_shift) - 1)) == 0;
 }
 
+QpLayout layout_of(QueueFormat format, const QpSpec& spec) noexcept {
+    return qp_layout(format, spec.sq_depth, spec.sq_stride_shift, spec.rq_depth,
+                     spec.rq_stride_shift);
+}
+
 bool has_queues(const QpSpec& spec) noexcept {
     return spec.type != QpType::xrc_recv;
 }
 
-bool valid(const QpSpec& spec) noexcept {
+bool valid(QueueFormat format, const QpSpec& spec) noexcept {
     if (!has_queues(spec)) {
         return spec.sq_depth == 0 && spec.rq_depth == 0;
     }
@@ -30,17 +35,15 @@ bool valid(const QpSpec& spec) noexcept {
         !valid_ring(spec.rq_depth, spec.rq_stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT)) {
         return false;
     }
-    const std::uint64_t sq = vrdma_sq_offset(spec.sq_stride_shift);
-    const std::uint64_t rq =
-        vrdma_rq_offset(spec.sq_depth, spec.sq_stride_shift, spec.rq_stride_shift);
-    return aligned(spec, sq, spec.sq_stride_shift) && aligned(spec, rq, spec.rq_stride_shift) &&
-           spec.pages.first_offset % sizeof(std::uint64_t) == 0 &&
-           spec.pages.length >= vrdma_qp_buffer_size(spec.sq_depth, spec.sq_stride_shift,
-                                                     spec.rq_depth, spec.rq_stride_shift);
+    const QpLayout layout = layout_of(format, spec);
+    return aligned(spec, layout.sends, spec.sq_stride_shift) &&
+           aligned(spec, layout.receives, spec.rq_stride_shift) &&
+           spec.pages.first_offset % sizeof(std::uint64_t) == 0 && spec.pages.length >= layout.size;
 }
 
-WqeLimits send_limits_of(const QpSpec& spec) noexcept {
-    WqeLimits limits{.type = spec.type,
+WqeLimits send_limits_of(QueueFormat format, const QpSpec& spec) noexcept {
+    WqeLimits limits{.format = format,
+                     .type = spec.type,
                      .max_sge = spec.max_send_sge,
                      .stride = 1u << spec.sq_stride_shift,
                      .max_inline = spec.max_inline,
@@ -54,9 +57,11 @@ WqeLimits send_limits_of(const QpSpec& spec) noexcept {
     return limits;
 }
 
-WqeLimits recv_limits_of(const QpSpec& spec, const SharedReceiveQueue* srq) noexcept {
+WqeLimits recv_limits_of(QueueFormat format, const QpSpec& spec,
+                         const SharedReceiveQueue* srq) noexcept {
     return srq != nullptr ? srq->limits
-                          : WqeLimits{.type = spec.type,
+                          : WqeLimits{.format = format,
+                                      .type = spec.type,
                                       .max_sge = spec.max_recv_sge,
                                       .stride = 1u << spec.rq_stride_shift};
 }
@@ -66,7 +71,7 @@ WqeLimits recv_limits_of(const QpSpec& spec, const SharedReceiveQueue* srq) noex
 Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, CompletionQueue* send_cq,
                                                      CompletionQueue* recv_cq,
                                                      SharedReceiveQueue* srq, const QpSpec& spec) {
-    if (!valid(spec)) {
+    if (!valid(slice.format(), spec)) {
         return fail(std::errc::invalid_argument);
     }
     auto buffer =
@@ -90,23 +95,25 @@ QueuePair::QueuePair(SliceCore& slice_, CompletionQueue* send_cq_, CompletionQue
       type{spec.type},
       signal_all{spec.signal_all},
       blocks_own_multicast{spec.blocks_own_multicast},
+      handle{spec.handle},
       xrcd{spec.xrcd},
-      send_limits{send_limits_of(spec)},
+      send_limits{send_limits_of(slice_.format(), spec)},
       recv_cq{recv_cq_},
       srq{srq_},
       pd{spec.pd},
       recv_pd{srq_ != nullptr ? srq_->pd : spec.pd},
-      recv_limits{recv_limits_of(spec, srq_)},
+      recv_limits{recv_limits_of(slice_.format(), spec, srq_)},
       buffer{std::move(buffer_)},
-      sq{buffer, vrdma_sq_offset(spec.sq_stride_shift), spec.sq_depth, spec.sq_stride_shift},
-      rq{buffer, vrdma_rq_offset(spec.sq_depth, spec.sq_stride_shift, spec.rq_stride_shift),
-         spec.rq_depth, spec.rq_stride_shift},
+      sq{buffer, layout_of(slice_.format(), spec).sends, spec.sq_depth, spec.sq_stride_shift,
+         indices_of(slice_.format(), buffer, &pvrdma_indices::sends)},
+      rq{buffer, layout_of(slice_.format(), spec).receives, spec.rq_depth, spec.rq_stride_shift,
+         indices_of(slice_.format(), buffer, &pvrdma_indices::receives)},
       doorbell_page{spec.doorbell_page},
       held{srq_ != nullptr || !has_queues(spec) ? std::make_unique<RecvWqe>() : nullptr},
       send_member{this, {}},
       recv_member{this, {}},
       srq_holder{this, {}},
-      async_events{spec.id.value} {}
+      async_events{slice_.format() == QueueFormat::vrdma ? spec.id.value : spec.handle} {}
 
 QueuePair::~QueuePair() = default;
 

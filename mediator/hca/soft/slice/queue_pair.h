@@ -54,6 +54,11 @@ struct alignas(cache_line) QueuePair {
     QueuePair& operator=(const QueuePair&) = delete;
     ~QueuePair();
 
+    // Whether its producers look at words of the poller. PVRDMA's ring each time, and nobody posts
+    // to an XRC_RECV QP.
+    bool has_control() const noexcept {
+        return recv_limits.format == QueueFormat::vrdma && buffer.length() != 0;
+    }
     vrdma_qp_control& control() const noexcept {
         return *reinterpret_cast<vrdma_qp_control*>(buffer.at(0));
     }
@@ -118,7 +123,8 @@ struct alignas(cache_line) QueuePair {
     const QpType type;
     const bool signal_all;
     const bool blocks_own_multicast;
-    const XrcdId xrcd; // of XRC_RECV
+    const std::uint32_t handle; // of PVRDMA
+    const XrcdId xrcd;          // of XRC_RECV
     const WqeLimits send_limits;
 
     // For an XRC_RECV QP, the following belong to the SRQ that the request names, while the request

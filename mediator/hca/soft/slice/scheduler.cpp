@@ -171,7 +171,9 @@ void Scheduler::heat(RunQueue& queue, QueuePair& qp) noexcept {
     qp.active = now_;
     queue.hot.push_back(&qp);
     ++hot_;
-    store_relaxed(qp.control().sq_polled, 1u);
+    if (qp.has_control()) {
+        store_relaxed(qp.control().sq_polled, 1u);
+    }
 }
 
 // Later WQEs are reported by the doorbell. Earlier ones are found by a look after this call.
@@ -180,7 +182,9 @@ void Scheduler::cool(RunQueue& queue, QueuePair& qp) noexcept {
     *std::find(queue.hot.begin(), queue.hot.end(), &qp) = queue.hot.back();
     queue.hot.pop_back();
     --hot_;
-    store_relaxed(qp.control().sq_polled, 0u);
+    if (qp.has_control()) {
+        store_relaxed(qp.control().sq_polled, 0u);
+    }
     full_fence();
 }
 

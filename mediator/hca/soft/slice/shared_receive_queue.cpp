@@ -10,12 +10,12 @@
 namespace vrdma::hca::soft {
 namespace {
 
-bool valid(const SrqSpec& spec) noexcept {
+bool valid(QueueFormat format, const SrqSpec& spec) noexcept {
     return std::has_single_bit(spec.depth) && spec.depth <= VRDMA_MAX_QUEUE_DEPTH &&
            spec.stride_shift >= VRDMA_RQ_MIN_STRIDE_SHIFT &&
            spec.stride_shift <= VRDMA_MAX_STRIDE_SHIFT &&
            (spec.pages.first_offset & ((1u << spec.stride_shift) - 1)) == 0 &&
-           spec.pages.length >= vrdma_srq_buffer_size(spec.depth, spec.stride_shift);
+           spec.pages.length >= srq_layout(format, spec.depth, spec.stride_shift).size;
 }
 
 } // namespace
@@ -23,7 +23,7 @@ bool valid(const SrqSpec& spec) noexcept {
 Result<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(SliceCore& slice,
                                                                        CompletionQueue* cq,
                                                                        const SrqSpec& spec) {
-    if (!valid(spec)) {
+    if (!valid(slice.format(), spec)) {
         return fail(std::errc::invalid_argument);
     }
     auto buffer = GuestBuffer::map(slice.memory(), spec.pages);
@@ -41,12 +41,17 @@ SharedReceiveQueue::SharedReceiveQueue(SliceCore& slice_, CompletionQueue* cq_, 
       pd{spec.pd},
       xrcd{spec.xrcd},
       cq{cq_},
-      limits{.shared = true, .max_sge = spec.max_sge, .stride = 1u << spec.stride_shift},
+      limits{.format = slice_.format(),
+             .shared = true,
+             .max_sge = spec.max_sge,
+             .stride = 1u << spec.stride_shift},
       buffer{std::move(buffer_)},
-      wqes{buffer, 0, spec.depth, spec.stride_shift},
+      wqes{buffer, srq_layout(slice_.format(), spec.depth, spec.stride_shift).entries, spec.depth,
+           spec.stride_shift, indices_of(slice_.format(), buffer, &pvrdma_indices::receives)},
       async_events{spec.id.value} {}
 
 void SharedReceiveQueue::take() noexcept {
+    wqes.retire(wqes.head());
     wqes.advance();
     check_limit();
 }

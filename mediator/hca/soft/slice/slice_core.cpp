@@ -20,6 +20,7 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
     : engine_{engine},
       memory_{*spec.memory},
       host_{host},
+      format_{spec.format},
       qpns_{spec.qpns},
       port_{engine.find_port(spec.uplink)},
       member_{port_ != nullptr ? port_->join(std::hash<std::string>{}(spec.name)) : nullptr},

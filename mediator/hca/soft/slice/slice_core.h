@@ -41,6 +41,7 @@ class alignas(cache_line) SliceCore {
     MemoryGate& gate() noexcept { return gate_; }
     RunQueue& run_queue() noexcept { return run_queue_; }
     Account& account() noexcept { return run_queue_.account; }
+    QueueFormat format() const noexcept { return format_; }
     const QpnRange& qpns() const noexcept { return qpns_; }
     // The port to the network, or nullptr.
     NetworkPort* port() const noexcept { return port_; }
@@ -174,6 +175,7 @@ class alignas(cache_line) SliceCore {
     Engine& engine_;
     GuestMemory& memory_;
     SliceHost& host_;
+    const QueueFormat format_;
     const QpnRange qpns_;
     NetworkPort* const port_;
     const std::unique_ptr<NetworkMember> member_;

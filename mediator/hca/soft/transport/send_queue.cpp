@@ -15,14 +15,14 @@ namespace {
 // Completes the WQE at the head. Returns false if the CQ has no room.
 bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
               vrdma_vendor_err reason) noexcept {
-    const std::uint32_t index = qp.sq.head();
+    const WqeName wqe = qp.sq.retire(qp.sq.head());
     qp.sq.advance();
     qp.sent = 0;
     qp.served_join = 0;
     qp.sq_started = false;
     qp.page_waits = 0;
     const bool silent = status == IBV_WC_SUCCESS && !message.signaled && !qp.signal_all;
-    return silent || write_completion(qp, index, message, status, reason);
+    return silent || write_completion(qp, wqe, message, status, reason);
 }
 
 } // namespace

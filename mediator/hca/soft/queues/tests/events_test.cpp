@@ -30,7 +30,7 @@ TEST(Events, WhoHasRoomIsFoundBehindManyWhoHaveNone) {
             reinterpret_cast<vrdma_eq_control*>(memory->at(page, VRDMA_PAGE_SIZE));
         control->consumer = i < full ? depth : 0; // which looks as if there were no room
         const EqSpec spec{EqId{i + 1}, {{page}, VRDMA_PAGE_SHIFT, 0, VRDMA_PAGE_SIZE}, depth, 0};
-        queues.push_back(std::move(*EventQueue::create(*memory, host, spec)));
+        queues.push_back(std::move(*EventQueue::create(*memory, QueueFormat::vrdma, host, spec)));
         sources.push_back(std::make_unique<EventSource>(i));
         events.announce(queues.back().get(), *sources.back(), 0);
     }

@@ -49,6 +49,7 @@ bool finish_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason)
         qp.sent = 0;
         c.out.snd_nxt = add(oldest.last, 1);
     }
+    const WqeName wqe = qp.sq.retire(oldest.index);
     qp.sq_started = !c.out.sent.empty();
     qp.page_waits = 0;
     const Message message = oldest.message();
@@ -60,7 +61,7 @@ bool finish_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason)
     } else {
         count_failure(qp, status);
     }
-    return write_completion(qp, oldest.index, message, status, reason);
+    return write_completion(qp, wqe, message, status, reason);
 }
 
 void fail_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason) noexcept {
