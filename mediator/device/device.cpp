@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "mediator/base/errno.h"
-#include "mediator/device/admin_commands.h"
 #include "mediator/device/out_of_memory.h"
-#include "mediator/memory/shared_words.h"
+#include "mediator/device/vrdma/vrdma_personality.h"
 
 namespace vrdma {
 namespace {
@@ -18,23 +17,6 @@ namespace {
 constexpr int commands_per_turn = 32;
 constexpr std::chrono::milliseconds turn_time{2};
 
-constexpr unsigned async_vector = 0;
-
-void set_low(Iova& address, std::uint32_t value) {
-    address = Iova{(raw(address) & ~0xffffffffull) | value};
-}
-
-void set_high(Iova& address, std::uint32_t value) {
-    address = Iova{(raw(address) & 0xffffffffull) | std::uint64_t{value} << 32};
-}
-
-std::uint32_t low(Iova address) {
-    return static_cast<std::uint32_t>(raw(address));
-}
-std::uint32_t high(Iova address) {
-    return static_cast<std::uint32_t>(raw(address) >> 32);
-}
-
 bool is_within(const DeviceReport& has, const verbs::Quotas& quotas) {
     return has.pds.used <= quotas.pds && has.mrs.used <= quotas.mrs && has.cqs.used <= quotas.cqs &&
            has.qps.used <= quotas.qps && has.srqs.used <= quotas.srqs &&
@@ -42,27 +24,34 @@ bool is_within(const DeviceReport& has, const verbs::Quotas& quotas) {
            has.blocks.used <= quotas.blocks && has.memory.used <= quotas.memory;
 }
 
+std::unique_ptr<Personality> make_personality(PersonalityKind /*kind*/,
+                                              Personality::Owner& owner) {
+    return std::make_unique<VrdmaPersonality>(owner);
+}
+
 } // namespace
 
 Device::Enabled::Enabled(verbs::FunctionNumber number_, std::unique_ptr<hca::Slice> slice_,
-                         AdminQueue admin_, const Device& device)
-    : number{std::move(number_)},
-      slice{std::move(slice_)},
-      admin{admin_},
-      objects{device.type_.limits,      number.id(), device.gids_, device.port_.memory(),
-              device.port_.doorbells(), *slice} {
+                         const Device& device)
+    : number{std::move(number_)}, slice{std::move(slice_)}, objects{device.type_.limits,
+                                                                    number.id(),
+                                                                    device.gids_,
+                                                                    device.port_.memory(),
+                                                                    device.port_.doorbells(),
+                                                                    *slice} {
     objects.resources.set_quotas(device.quotas_);
 }
 
 Device::Device(std::string name, const DeviceType& type, verbs::FunctionId function_id,
-               HostPort& port, hca::Hca& hca, verbs::GidRegistry& gids)
+               HostPort& port, hca::Hca& hca, verbs::GidRegistry& gids, PersonalityKind personality)
     : log_{std::move(name)},
       type_{type},
       function_id_{std::move(function_id)},
       port_{port},
       hca_{hca},
       gids_{gids},
-      share_{type.share} {
+      share_{type.share},
+      personality_{make_personality(personality, *this)} {
     assert(port.doorbells().size() == type.limits.doorbell_pages);
     reserve_address();
     reset();
@@ -73,103 +62,26 @@ Device::~Device() {
     give_back_address();
 }
 
-// --- registers ---
-
-void Device::show(std::uint32_t offset, std::uint32_t value) noexcept {
-    std::atomic_ref{port_.registers()[offset / sizeof(value)]}.store(value,
-                                                                     std::memory_order_release);
-}
-
-std::uint32_t Device::shown(std::uint32_t offset) const noexcept {
-    return std::atomic_ref{port_.registers()[offset / sizeof(std::uint32_t)]}.load(
-        std::memory_order_acquire);
-}
-
-void Device::show_constants() {
-    const verbs::Mac& mac = function_id_.identity().mac;
-    show(VRDMA_REG_MAGIC, VRDMA_MAGIC);
-    show(VRDMA_REG_VERSION, VRDMA_VERSION);
-    show(VRDMA_REG_MAC_LOW, mac[0] | mac[1] << 8 | mac[2] << 16 | std::uint32_t{mac[3]} << 24);
-    show(VRDMA_REG_MAC_HIGH, mac[4] | mac[5] << 8);
-    show(VRDMA_REG_DOORBELL_PAGES, type_.limits.doorbell_pages);
-    show(VRDMA_REG_VECTORS, type_.limits.vectors);
-}
-
-void Device::show_queue_registers() {
-    show(VRDMA_REG_ASQ_LOW, low(registers_.admin.submissions));
-    show(VRDMA_REG_ASQ_HIGH, high(registers_.admin.submissions));
-    show(VRDMA_REG_ACQ_LOW, low(registers_.admin.completions));
-    show(VRDMA_REG_ACQ_HIGH, high(registers_.admin.completions));
-    show(VRDMA_REG_AQ_DEPTH, registers_.admin.depth);
-    show(VRDMA_REG_AQ_VECTOR, registers_.admin.vector);
-    show(VRDMA_REG_STATUS_PAGE_LOW, low(registers_.status_page));
-    show(VRDMA_REG_STATUS_PAGE_HIGH, high(registers_.status_page));
-}
-
 void Device::write_register(std::uint32_t offset, std::uint32_t value) {
-    if (offset == VRDMA_REG_CONTROL) {
-        write_control(value);
-    } else if (offset == VRDMA_REG_ADMIN_DOORBELL) {
-        admin_pending_ = true;
-        service();
-    } else if (!enabled_ && !failed_ && write_queue_register(offset, value)) {
-        show(offset, value);
-    } else {
-        log_.debug("write of {:#x} to register {:#x} dropped", value, offset);
-    }
+    personality_->write_register(offset, value);
 }
 
-bool Device::write_queue_register(std::uint32_t offset, std::uint32_t value) {
-    switch (offset) {
-        case VRDMA_REG_ASQ_LOW:
-            set_low(registers_.admin.submissions, value);
-            return true;
-        case VRDMA_REG_ASQ_HIGH:
-            set_high(registers_.admin.submissions, value);
-            return true;
-        case VRDMA_REG_ACQ_LOW:
-            set_low(registers_.admin.completions, value);
-            return true;
-        case VRDMA_REG_ACQ_HIGH:
-            set_high(registers_.admin.completions, value);
-            return true;
-        case VRDMA_REG_AQ_DEPTH:
-            registers_.admin.depth = value;
-            return true;
-        case VRDMA_REG_AQ_VECTOR:
-            registers_.admin.vector = value;
-            return true;
-        case VRDMA_REG_STATUS_PAGE_LOW:
-            set_low(registers_.status_page, value);
-            return true;
-        case VRDMA_REG_STATUS_PAGE_HIGH:
-            set_high(registers_.status_page, value);
-            return true;
-        default:
-            return false;
-    }
-}
-
-void Device::write_control(std::uint32_t value) {
-    if ((value & VRDMA_CONTROL_RESET) != 0) {
-        reset();
-        return;
-    }
-    if (failed_) {
-        return;
-    }
-    if ((value & ~VRDMA_CONTROL_ENABLE) != 0) {
-        fail_device("unknown bits in CONTROL");
-    } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_ && !port_.bus_master()) {
-        fail_device("the driver enabled it while Bus Master is clear");
-    } else if (suspended()) {
-        enabled_later_ = (value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_;
-    } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_) {
-        enable();
-    }
+void Device::write_doorbell(std::uint64_t offset, std::uint32_t value) {
+    personality_->write_doorbell(offset, value);
 }
 
 // --- life cycle ---
+
+void Device::want_enabled(bool wanted) {
+    const bool enables = wanted && !enabled_;
+    if (enables && !port_.bus_master()) {
+        fail_device("the driver enabled it while Bus Master is clear");
+    } else if (suspended()) {
+        enabled_later_ = enables;
+    } else if (enables) {
+        enable();
+    }
+}
 
 void Device::enable() {
     const Change change{changes_};
@@ -183,7 +95,7 @@ void Device::enable() {
             fmt::format("cannot be enabled with these registers: {}", describe(enabled.error())));
         return;
     }
-    show_enabled();
+    personality_->show_enabled();
     log_.info("enabled");
     const verbs::Identity& identity = function_id_.identity();
     if (!identity.uplink.empty() && identity.prefixes.empty()) {
@@ -192,11 +104,6 @@ void Device::enable() {
             " give it 'addresses' (vrdmad.conf(5), vrdmad(8))",
             identity.uplink);
     }
-}
-
-void Device::show_enabled() {
-    show(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
-    show(VRDMA_REG_STATUS, VRDMA_STATUS_ENABLED);
 }
 
 Result<std::unique_ptr<hca::Slice>> Device::carve(const verbs::FunctionId& id) {
@@ -214,7 +121,8 @@ Result<std::unique_ptr<hca::Slice>> Device::carve(const verbs::FunctionId& id) {
                              .share = share_,
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
-                             .max_mr = limits.max_mr},
+                             .max_mr = limits.max_mr,
+                             .format = personality_->queue_format()},
                             *this);
     if (!slice && slice.error() == std::errc::no_such_device) {
         log_.warn("there is no uplink '{}'", function_id_.identity().uplink);
@@ -223,28 +131,23 @@ Result<std::unique_ptr<hca::Slice>> Device::carve(const verbs::FunctionId& id) {
 }
 
 Result<> Device::try_enable(verbs::FunctionNumber number) {
-    const verbs::Limits& limits = type_.limits;
-    const Iova status_page = registers_.status_page;
-    if (status_page == Iova{0} || raw(status_page) % VRDMA_PAGE_SIZE != 0 ||
-        port_.memory().at(status_page, VRDMA_PAGE_SIZE) == nullptr) {
-        return fail(std::errc::invalid_argument);
-    }
-    auto admin = AdminQueue::create(port_.memory(), registers_.admin, limits.vectors);
-    if (!admin) {
-        return fail(admin.error());
+    if (const auto prepared = personality_->prepare(); !prepared) {
+        return prepared;
     }
     auto slice = carve(number.id());
     if (!slice) {
         return fail(slice.error());
     }
-    if (const auto set = (*slice)->set_status_page(status_page); !set) {
-        return set;
+    if (const auto attached = personality_->attach(**slice); !attached) {
+        return attached;
     }
     if (sniffer_) {
         (*slice)->set_sniffer(&*sniffer_);
     }
-    enabled_.emplace(std::move(number), std::move(*slice), *admin, *this);
-    return enabled_->objects.gids.allow(protocols_); // there is no GID yet
+    enabled_.emplace(std::move(number), std::move(*slice), *this);
+    return enabled_->objects.gids.allow(protocols_).and_then([this] { // there is no GID yet
+        return personality_->start(enabled_->objects);
+    });
 }
 
 void Device::set_share(const hca::Share& share) {
@@ -321,22 +224,18 @@ void Device::disable() {
     const Change change{changes_};
     enabled_.reset();
     port_.memory().renew();
-    admin_pending_ = false;
+    personality_->stop();
     slice_failed_ = false;
     enabled_later_ = false;
     thawing_ = false;
 }
 
 void Device::reset() {
-    show(VRDMA_REG_STATUS, 0);
+    personality_->show_reset();
     disable();
     failed_ = false;
     frozen_ = false;
-    registers_ = {};
-    show_constants();
-    show_queue_registers();
-    show(VRDMA_REG_CONTROL, 0);
-    show(VRDMA_REG_STATUS, VRDMA_STATUS_READY);
+    personality_->reset();
     log_.debug("reset");
 }
 
@@ -366,7 +265,7 @@ void Device::set_identity(verbs::Identity identity) {
     give_back_address();
     function_id_.endport->identity = std::move(identity);
     reserve_address();
-    show_constants();
+    personality_->show_identity();
 }
 
 // The device has its link-local address from the start, so that no other device can claim it first.
@@ -395,8 +294,8 @@ void Device::fail_device(std::string_view why) {
     log_.warn("fatal: {}", why);
     disable();
     failed_ = true;
-    show(VRDMA_REG_STATUS, VRDMA_STATUS_FATAL);
-    port_.raise(async_vector);
+    personality_->show_failed();
+    raise(personality_->failure_vector());
 }
 
 // --- work ---
@@ -424,92 +323,48 @@ void Device::service() {
 void Device::take_turn() {
     thawing_ = thawing_ && enabled_->slice->thaw();
     if (thawing_ || (enabled_ && enabled_->slice->give_back())) {
-        count_step();
+        personality_->count_step();
         port_.wake();
-    } else if (enabled_ && admin_pending_) {
-        serve_admin();
+    } else if (enabled_ && personality_->pending()) {
+        serve_commands();
     }
 }
 
-// A guest that asks for an address of another one is logged as a warning. Other errors concern only
-// the guest itself.
-void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
-    if (VRDMA_GET(VRDMA_ADMIN_OPCODE, cmd.header) == VRDMA_ADMIN_SET_GID &&
-        (cpl.status == static_cast<std::uint32_t>(std::errc::permission_denied) ||
-         cpl.status == static_cast<std::uint32_t>(std::errc::address_in_use))) {
-        log_.warn("{}", describe(cmd, cpl));
-    } else if (spdlog::should_log(spdlog::level::debug)) {
-        log_.debug("{}", describe(cmd, cpl));
-    }
-}
-
-// A driver that waits for an answer sees by the count that the device is at work.
-void Device::count_step() {
-    auto* const page = reinterpret_cast<vrdma_status_page*>(
-        port_.memory().at(registers_.status_page, sizeof(vrdma_status_page)));
-    store_relaxed(page->admin_steps, ++admin_steps_);
-}
-
-// Puts the command that is under way back into the queue, as if it had not been taken yet.
 void Device::abandon_command() {
-    if (enabled_ && std::exchange(enabled_->under_way, std::nullopt)) {
+    if (enabled_) {
         enabled_->objects.resources.lists.forget();
-        enabled_->admin.put_back();
-    }
-}
-
-// The one that is under way, or the next one in the queue.
-Result<std::optional<Device::Command>> Device::next_command() {
-    if (enabled_->under_way) {
-        return enabled_->under_way;
-    }
-    return enabled_->admin.take().map([](const std::optional<vrdma_admin_cmd>& cmd) {
-        return cmd ? std::optional{Command{*cmd, std::chrono::steady_clock::now()}} : std::nullopt;
-    });
-}
-
-void Device::complete(const Command& command, const vrdma_admin_cpl& cpl) {
-    enabled_->under_way.reset();
-    log_command(command.cmd, cpl);
-    enabled_->admin.complete(cpl);
-    if (Activity* const activity = port_.activity()) {
-        activity->command_times.add(std::chrono::steady_clock::now() - command.taken);
+        personality_->abandon();
     }
 }
 
 // A step of a command that takes several steps ends the turn. The next command waits until the
 // device has given back the pages that the previous one left, so a device never has more to give
 // back than one command leaves. Other devices wait for neither.
-void Device::serve_admin() {
+void Device::serve_commands() {
     const Change change{changes_};
     const auto end = std::chrono::steady_clock::now() + turn_time;
     int served = 0;
     bool unused_left = false;
-    while (!unused_left && served < commands_per_turn && std::chrono::steady_clock::now() < end) {
-        const auto next = next_command();
-        if (!next) {
-            fail_device("the admin queue is not in the guest's memory");
+    auto last = Personality::Served::command;
+    while (last == Personality::Served::command && !unused_left && served < commands_per_turn &&
+           std::chrono::steady_clock::now() < end) {
+        const auto now = personality_->serve(enabled_->objects);
+        if (!now) {
+            fail_device("its commands are not in the guest's memory");
             return;
         }
-        if (!*next) {
-            admin_pending_ = false;
-            break;
+        last = *now;
+        if (last == Personality::Served::step) {
+            personality_->count_step();
+        } else if (last == Personality::Served::command) {
+            ++served;
+            unused_left = enabled_->slice->give_back();
         }
-        const auto cpl = run_admin_command(enabled_->objects, (*next)->cmd);
-        port_.note_faults();
-        if (!cpl) {
-            enabled_->under_way = **next;
-            count_step();
-            break;
-        }
-        complete(**next, *cpl);
-        ++served;
-        unused_left = enabled_->slice->give_back();
     }
     if (served > 0) {
-        port_.raise(enabled_->admin.vector());
+        personality_->end_turn();
     }
-    if (admin_pending_ || unused_left) {
+    if (personality_->pending() || unused_left) {
         port_.wake();
     }
 }

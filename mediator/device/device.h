@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// One virtual function: its registers and its reset, and while it is enabled its slice of the HCA,
-// its objects and its admin queue. Pollers may call raise() and fatal(), and wake the control
-// thread. All else runs on the control thread.
+// One virtual function: its life, and while it is enabled its slice of the HCA and its objects. Its
+// personality has its registers and takes its commands. Pollers may call raise() and fatal(), and
+// wake the control thread. All else runs on the control thread.
 #pragma once
 
 #include <atomic>
@@ -17,39 +17,43 @@
 #include <vector>
 
 #include "mediator/base/log.h"
-#include "mediator/device/admin_queue.h"
 #include "mediator/device/device_report.h"
 #include "mediator/device/device_state.h"
 #include "mediator/device/device_type.h"
 #include "mediator/device/host_port.h"
+#include "mediator/device/personality.h"
 #include "mediator/hca/hca.h"
 #include "mediator/sniffer/ring.h"
 #include "mediator/verbs/objects.h"
 
 namespace vrdma {
 
-class Device final : public hca::SliceHost {
+class Device final : public hca::SliceHost, private Personality::Owner {
   public:
-    // The port's BAR2 must have as many doorbell pages as the type. All arguments must outlive the
-    // device.
+    // The port must have as many doorbell pages as the type. All arguments must outlive the device.
     Device(std::string name, const DeviceType& type, verbs::FunctionId function_id, HostPort& port,
-           hca::Hca& hca, verbs::GidRegistry& gids);
+           hca::Hca& hca, verbs::GidRegistry& gids,
+           PersonalityKind personality = PersonalityKind::vrdma);
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
     ~Device() override;
 
     const std::string& name() const noexcept { return log_.device(); }
 
-    // The guest wrote to page 0 of BAR0.
+    // The guest wrote to a register.
     void write_register(std::uint32_t offset, std::uint32_t value);
+    // The guest wrote to a doorbell page that it does not share with the poller.
+    void write_doorbell(std::uint64_t offset, std::uint32_t value);
 
     // Does a bounded amount of the pending work. Asks the port for another turn if there is more.
-    void service();
+    void service() override;
 
     // Is called for the guest's driver, or from outside.
-    void reset();
+    void reset() override;
 
-    bool enabled() const noexcept { return enabled_.has_value(); }
+    bool enabled() const noexcept override { return enabled_.has_value(); }
+    // Whether its state can be saved, and restored elsewhere.
+    bool is_movable() const noexcept { return personality_->is_movable(); }
 
     // Only between a reset and the guest's next access, and only if the device shares its identity
     // with no other function.
@@ -64,7 +68,7 @@ class Device final : public hca::SliceHost {
     // The versions of RoCE that the device may use. Holds from now on, also after resets. EBUSY: an
     // object uses one that is taken away. EAGAIN: the device is frozen.
     Result<> set_protocols(verbs::Protocols protocols);
-    verbs::Protocols protocols() const noexcept { return protocols_; }
+    verbs::Protocols protocols() const noexcept override { return protocols_; }
     verbs::Objects::Users users_of(verbs::Protocols protocols) const;
     // Until it is disabled, or told otherwise: see hca/slice.h.
     void set_pace(std::uint64_t bytes_per_second);
@@ -107,22 +111,11 @@ class Device final : public hca::SliceHost {
     // Since it was enabled. None: it is not.
     std::optional<vrdma_counters> counters() const;
 
-    void raise(unsigned vector) noexcept override { port_.raise(vector); }
+    void raise(unsigned vector) noexcept override { personality_->raise(vector); }
     // NOLINTNEXTLINE(bugprone-exception-escape)
     void fatal(std::string_view why) noexcept override;
 
   private:
-    // The registers that the guest's driver sets before ENABLE.
-    struct QueueRegisters {
-        AdminQueueSpec admin;
-        Iova status_page{};
-    };
-
-    struct Command {
-        vrdma_admin_cmd cmd;
-        std::chrono::steady_clock::time_point taken; // from the queue
-    };
-
     // Marks a time in which the device's objects are not to be looked at. Times may be nested.
     class Change {
       public:
@@ -140,21 +133,21 @@ class Device final : public hca::SliceHost {
     // Members are destroyed in reverse order: the slice goes last, with its queues.
     struct Enabled {
         Enabled(verbs::FunctionNumber number_, std::unique_ptr<hca::Slice> slice_,
-                AdminQueue admin_, const Device& device);
+                const Device& device);
 
         verbs::FunctionNumber number;
         std::unique_ptr<hca::Slice> slice;
-        AdminQueue admin;
         verbs::Objects objects;
-        std::optional<Command> under_way; // a command that takes several steps
     };
 
-    void write_control(std::uint32_t value);
-    bool write_queue_register(std::uint32_t offset, std::uint32_t value);
-    void show(std::uint32_t offset, std::uint32_t value) noexcept;
-    void show_constants();
-    void show_queue_registers();
-    std::uint32_t shown(std::uint32_t offset) const noexcept;
+    HostPort& port() noexcept override { return port_; }
+    const DeviceType& type() const noexcept override { return type_; }
+    const verbs::FunctionId& function_id() const noexcept override { return function_id_; }
+    DeviceLog& log() noexcept override { return log_; }
+    bool failed() const noexcept override { return failed_; }
+    verbs::Objects* objects() noexcept override { return enabled_ ? &enabled_->objects : nullptr; }
+    void want_enabled(bool wanted) override;
+    void fail_device(std::string_view why) override;
 
     void reserve_address();
     void give_back_address();
@@ -163,15 +156,9 @@ class Device final : public hca::SliceHost {
     Result<> try_enable(verbs::FunctionNumber number);
     Result<std::unique_ptr<hca::Slice>> carve(const verbs::FunctionId& id);
     void disable();
-    void fail_device(std::string_view why);
     void take_turn();
-    void serve_admin();
-    Result<std::optional<Command>> next_command();
-    void complete(const Command& command, const vrdma_admin_cpl& cpl);
+    void serve_commands();
     void abandon_command();
-    void count_step();
-    void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
-    void show_enabled();
     DeviceReport::State reported_state() const;
     DeviceState state() const;
     Result<DeviceState> take_state(StateReader& reader);
@@ -181,7 +168,7 @@ class Device final : public hca::SliceHost {
     Result<> admit_usage(StateReader& reader, unsigned function);
     Result<> admit_gids(StateReader& reader);
     Result<> restore_from(StateReader& reader);
-    Result<> restore_enabled(StateReader& reader, unsigned function, AdminQueue::Position position);
+    Result<> restore_enabled(StateReader& reader, const DeviceState& state);
 
     DeviceLog log_;
     const DeviceType& type_;
@@ -193,7 +180,7 @@ class Device final : public hca::SliceHost {
     hca::Share share_;
     verbs::Quotas quotas_;
     verbs::Protocols protocols_ = verbs::Protocols{}.set();
-    QueueRegisters registers_;
+    const std::unique_ptr<Personality> personality_;
     std::atomic<bool> changes_ = false; // its objects, just now
     bool address_reserved_ = false;
     bool failed_ = false;
@@ -201,8 +188,6 @@ class Device final : public hca::SliceHost {
     std::optional<std::chrono::steady_clock::time_point> suspended_since_;
     bool thawing_ = false;       // the device runs again, but its slice has steps of thaw() left
     bool enabled_later_ = false; // the guest enabled it while it was suspended
-    bool admin_pending_ = false;
-    std::uint32_t admin_steps_ = 0;
     std::atomic<bool> slice_failed_ = false; // set by pollers
     std::optional<sniffer::Ring> sniffer_;
     std::optional<Enabled> enabled_; // whose slice uses the ring

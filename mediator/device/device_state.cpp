@@ -55,26 +55,14 @@ void Device::thaw() {
 }
 
 DeviceState Device::state() const {
-    const auto position = enabled_ ? enabled_->admin.position() : AdminQueue::Position{};
-    DeviceState state{
-        .status = shown(VRDMA_REG_STATUS),
-        .aq_depth = registers_.admin.depth,
-        .aq_vector = registers_.admin.vector,
-        .admin_taken = position.taken,
-        .admin_given = position.given,
-        .doorbell_pages = type_.limits.doorbell_pages,
-        .vectors = type_.limits.vectors,
-        .function_bits = function_id_.endport->function_bits(),
-        .function = enabled_ ? enabled_->number.id().function : 0,
-        .admin_pending = admin_pending_,
-        .mac = {},
-        .num_pkeys = static_cast<std::uint16_t>(function_id_.identity().pkeys.size()),
-        .pkeys = {},
-        .submissions = raw(registers_.admin.submissions),
-        .completions = raw(registers_.admin.completions),
-        .status_page = raw(registers_.status_page),
-        .clock = enabled_ ? enabled_->slice->clock() : 0,
-    };
+    DeviceState state{};
+    personality_->save(state);
+    state.doorbell_pages = type_.limits.doorbell_pages;
+    state.vectors = type_.limits.vectors;
+    state.function_bits = function_id_.endport->function_bits();
+    state.function = enabled_ ? enabled_->number.id().function : 0;
+    state.num_pkeys = static_cast<std::uint16_t>(function_id_.identity().pkeys.size());
+    state.clock = enabled_ ? enabled_->slice->clock() : 0;
     std::ranges::copy(function_id_.identity().mac, state.mac);
     std::ranges::copy(function_id_.identity().pkeys, std::begin(state.pkeys));
     return state;
@@ -91,9 +79,8 @@ std::vector<std::byte> Device::save() const {
     return writer.take();
 }
 
-Result<> Device::restore_enabled(StateReader& reader, unsigned function,
-                                 AdminQueue::Position position) {
-    auto number = verbs::FunctionNumber::take({function_id_.endport, function});
+Result<> Device::restore_enabled(StateReader& reader, const DeviceState& state) {
+    auto number = verbs::FunctionNumber::take({function_id_.endport, state.function});
     if (!number) {
         return fail(number.error());
     }
@@ -101,7 +88,6 @@ Result<> Device::restore_enabled(StateReader& reader, unsigned function,
         return enabled;
     }
     enabled_->slice->freeze();
-    enabled_->admin.set_position(position);
     if (const auto restored = enabled_->objects.restore(reader); !restored) {
         return restored;
     }
@@ -154,18 +140,13 @@ Result<> Device::restore_from(StateReader& reader) {
     if (!state) {
         return fail(state.error());
     }
-    registers_ = {
-        {Iova{state->submissions}, Iova{state->completions}, state->aq_depth, state->aq_vector},
-        Iova{state->status_page}};
-    show_queue_registers();
+    personality_->restore(*state);
     if (state->status == VRDMA_STATUS_ENABLED) {
-        if (const auto restored =
-                restore_enabled(reader, state->function, {state->admin_taken, state->admin_given});
-            !restored) {
+        if (const auto restored = restore_enabled(reader, *state); !restored) {
             return restored;
         }
         enabled_->slice->set_clock(state->clock);
-        admin_pending_ = state->admin_pending == 1;
+        personality_->restore_enabled(*state);
     } else if (state->status != VRDMA_STATUS_READY && state->status != VRDMA_STATUS_FATAL) {
         return fail(std::errc::invalid_argument);
     }
@@ -174,10 +155,10 @@ Result<> Device::restore_from(StateReader& reader) {
         return fail(std::errc::invalid_argument);
     }
     if (enabled_) {
-        show_enabled();
-    } else {
-        failed_ = state->status == VRDMA_STATUS_FATAL;
-        show(VRDMA_REG_STATUS, state->status);
+        personality_->show_enabled();
+    } else if (state->status == VRDMA_STATUS_FATAL) {
+        failed_ = true;
+        personality_->show_failed();
     }
     return {};
 }

@@ -13,6 +13,9 @@
 
 namespace vrdma {
 
+// What a guest's driver takes a device for (personality.h).
+enum class PersonalityKind : std::uint8_t { vrdma };
+
 struct DeviceType {
     std::string name;
     std::uint32_t max_instances = 0;

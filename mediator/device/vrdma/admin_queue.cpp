@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/device/admin_queue.h"
+#include "mediator/device/vrdma/admin_queue.h"
 
 #include <cstring>
 #include <span>

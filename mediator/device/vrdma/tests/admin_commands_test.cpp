@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Every admin command as a guest sends it, right and wrong.
-#include "mediator/device/admin_commands.h"
+#include "mediator/device/vrdma/admin_commands.h"
 
 #include <algorithm>
 #include <cstring>

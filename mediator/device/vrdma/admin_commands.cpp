@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/device/admin_commands.h"
+#include "mediator/device/vrdma/admin_commands.h"
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
