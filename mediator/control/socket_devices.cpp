@@ -182,7 +182,7 @@ Result<std::unique_ptr<vfio_user::Server>> SocketDevices::serve_one(
         const std::string name =
             device.clients == 1 ? device.name : fmt::format("{}/{}", device.name, i);
         auto function = vfio_user::Function::create(
-            {name, *type, {endport, i}, device.window, most_maps}, host_);
+            {name, *type, {endport, i}, device.window, most_maps, device.personality}, host_);
         if (!function) {
             return fail(function.error());
         }

@@ -7,6 +7,7 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/device/out_of_memory.h"
+#include "mediator/device/pvrdma/pvrdma_personality.h"
 #include "mediator/device/vrdma/vrdma_personality.h"
 
 namespace vrdma {
@@ -24,8 +25,10 @@ bool is_within(const DeviceReport& has, const verbs::Quotas& quotas) {
            has.blocks.used <= quotas.blocks && has.memory.used <= quotas.memory;
 }
 
-std::unique_ptr<Personality> make_personality(PersonalityKind /*kind*/,
-                                              Personality::Owner& owner) {
+std::unique_ptr<Personality> make_personality(PersonalityKind kind, Personality::Owner& owner) {
+    if (kind == PersonalityKind::pvrdma) {
+        return std::make_unique<PvrdmaPersonality>(owner);
+    }
     return std::make_unique<VrdmaPersonality>(owner);
 }
 

@@ -14,7 +14,7 @@
 namespace vrdma {
 
 // What a guest's driver takes a device for (personality.h).
-enum class PersonalityKind : std::uint8_t { vrdma };
+enum class PersonalityKind : std::uint8_t { vrdma, pvrdma };
 
 struct DeviceType {
     std::string name;

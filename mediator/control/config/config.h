@@ -69,6 +69,7 @@ struct VfioUserDevice {
     std::string name;
     vfio_user::SocketOptions socket;
     std::string type = "small";
+    PersonalityKind personality = PersonalityKind::vrdma;
     verbs::Identity identity;                // without a MAC: that of its uplink's interface
     unsigned clients = 1;                    // at a time; each has the limits of the type
     std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space of each client

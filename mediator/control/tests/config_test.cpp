@@ -183,6 +183,26 @@ TEST(Config, DevicesBehindSockets) {
     EXPECT_EQ(a.clients, 1u);
     EXPECT_EQ(b.clients, 16u);
     EXPECT_EQ(b.window, 16ull << 30);
+    EXPECT_EQ(a.personality, PersonalityKind::vrdma);
+}
+
+// A device can be one for a guest with VMware's driver, if its type has what that needs.
+TEST(Config, Personalities) {
+    const std::string head = "[[vfio_user]]\nname = \"a\"\npersonality = ";
+    const auto config = parse_config(head + "\"pvrdma\"");
+    ASSERT_TRUE(config) << config.error();
+    EXPECT_EQ(config->vfio_user[0].personality, PersonalityKind::pvrdma);
+    EXPECT_EQ(error_of(head + "\"rxe\""),
+              "vfio_user[0].personality = \"rxe\": must be \"vrdma\" or \"pvrdma\"");
+    EXPECT_EQ(error_of(head + "\"pvrdma\"\nclients = 2"),
+              "vfio_user[0].personality = \"pvrdma\": must be \"vrdma\", as the device has several "
+              "clients");
+    for (const std::string limit : {"vectors = 2", "max_qp = 65535"}) {
+        EXPECT_EQ(error_of("[types.odd]\n" + limit + "\n" + head + "\"pvrdma\"\ntype = \"odd\""),
+                  "vfio_user[0].personality = \"pvrdma\": must be \"vrdma\", as the type 'odd' has "
+                  "fewer than 3 vectors, or 65535 QPs or more")
+            << limit;
+    }
 }
 
 TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {

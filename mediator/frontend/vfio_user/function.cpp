@@ -10,6 +10,7 @@
 
 #include "mediator/base/sealed_file.h"
 #include "mediator/device/out_of_memory.h"
+#include "vrdma/pvrdma/pci_config.h"
 
 namespace vrdma::vfio_user {
 namespace {
@@ -24,8 +25,29 @@ std::size_t next_step(std::size_t left, std::uint64_t offset) {
 } // namespace
 
 Function::Function(const Options& options)
-    : type_{options.type}, log_{options.name}, registers_(VRDMA_PAGE_SIZE / register_size) {
-    vrdma_pci_config_init(&config_, type_.limits.doorbell_pages, type_.limits.vectors);
+    : type_{options.type},
+      personality_{options.personality},
+      bars_{bars_of(options.personality)},
+      log_{options.name},
+      registers_(VRDMA_PAGE_SIZE / register_size) {
+    if (personality_ == PersonalityKind::pvrdma) {
+        pvrdma_pci_config_init(&config_, type_.limits.doorbell_pages);
+    } else {
+        vrdma_pci_config_init(&config_, type_.limits.doorbell_pages, vectors());
+    }
+}
+
+Function::Bars Function::bars_of(PersonalityKind personality) noexcept {
+    if (personality == PersonalityKind::pvrdma) {
+        return {PVRDMA_BAR_REGISTERS, PVRDMA_BAR_UAR, PVRDMA_BAR_MSIX, PVRDMA_BAR_REGISTERS_SIZE,
+                PVRDMA_BAR_MSIX_SIZE};
+    }
+    return {VRDMA_BAR_REGISTERS, VRDMA_BAR_DOORBELLS, VRDMA_BAR_MSIX, VRDMA_BAR0_SIZE,
+            VRDMA_BAR4_SIZE};
+}
+
+unsigned Function::vectors() const noexcept {
+    return personality_ == PersonalityKind::pvrdma ? PVRDMA_VECTORS : type_.limits.vectors;
 }
 
 Result<std::unique_ptr<Function>> Function::create(const Options& options, const Host& host) {
@@ -51,7 +73,7 @@ Result<> Function::prepare(const Options& options) {
         return fail(memory.error());
     }
     memory_ = std::move(*memory);
-    auto interrupts = Interrupts::create(type_.limits.vectors);
+    auto interrupts = Interrupts::create(vectors());
     if (!interrupts) {
         return fail(interrupts.error());
     }
@@ -64,7 +86,8 @@ Result<> Function::start(const Options& options, const Host& host) {
     fault_times_ = host.fault_times;
     gathering_ = host.gathering;
     activity_ = host.activity;
-    device_.emplace(options.name, type_, options.function_id, *this, host.hca, host.gids);
+    device_.emplace(options.name, type_, options.function_id, *this, host.hca, host.gids,
+                    personality_);
     migration_.emplace(
         *device_, longest_image(type_.limits),
         Migration::Steps{[this] { freeze(); }, [this](bool restored) { thaw(restored); }});
@@ -294,50 +317,57 @@ std::span<vrdma_doorbell_page> Function::doorbells() noexcept {
 }
 
 std::uint64_t Function::region_size(std::uint32_t region) const noexcept {
-    switch (region) {
-        case VFIO_PCI_CONFIG_REGION_INDEX:
-            return VRDMA_PCI_CONFIG_SIZE;
-        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
-            return VRDMA_BAR0_SIZE;
-        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
-            return doorbells_.size();
-        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_MSIX:
-            return VRDMA_BAR4_SIZE;
-        default:
-            return 0;
+    if (region == VFIO_PCI_CONFIG_REGION_INDEX) {
+        return VRDMA_PCI_CONFIG_SIZE;
     }
+    if (region == VFIO_PCI_BAR0_REGION_INDEX + bars_.registers) {
+        return bars_.registers_size;
+    }
+    if (region == VFIO_PCI_BAR0_REGION_INDEX + bars_.doorbells) {
+        return doorbells_.size();
+    }
+    return region == VFIO_PCI_BAR0_REGION_INDEX + bars_.msix ? bars_.msix_size : 0;
 }
 
 void Function::read(std::uint32_t region, std::uint64_t offset,
                     std::span<std::byte> data) noexcept {
-    switch (region) {
-        case VFIO_PCI_CONFIG_REGION_INDEX:
-            std::memcpy(data.data(), config_.bytes + offset, data.size());
-            break;
-        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
-            read_registers(offset, data);
-            break;
-        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
-            std::memcpy(data.data(), doorbells_.data() + offset, data.size());
-            break;
-        default: // the client keeps the MSI-X table
-            std::ranges::fill(data, std::byte{});
+    if (region == VFIO_PCI_CONFIG_REGION_INDEX) {
+        std::memcpy(data.data(), config_.bytes + offset, data.size());
+    } else if (region == VFIO_PCI_BAR0_REGION_INDEX + bars_.registers) {
+        read_registers(offset, data);
+    } else if (region == VFIO_PCI_BAR0_REGION_INDEX + bars_.doorbells && shares_doorbells()) {
+        std::memcpy(data.data(), doorbells_.data() + offset, data.size());
+    } else { // the client keeps the MSI-X table, and PVRDMA's doorbells read as zero
+        std::ranges::fill(data, std::byte{});
     }
 }
 
 void Function::write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data) {
-    switch (region) {
-        case VFIO_PCI_CONFIG_REGION_INDEX:
-            write_config(offset, data);
-            break;
-        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
-            write_registers(offset, data);
-            break;
-        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
-            std::memcpy(doorbells_.data() + offset, data.data(), data.size());
-            break;
-        default: // the client keeps the MSI-X table
-            break;
+    if (region == VFIO_PCI_CONFIG_REGION_INDEX) {
+        write_config(offset, data);
+    } else if (region == VFIO_PCI_BAR0_REGION_INDEX + bars_.registers) {
+        write_registers(offset, data);
+    } else if (region == VFIO_PCI_BAR0_REGION_INDEX + bars_.doorbells) {
+        write_doorbells(offset, data);
+    } // the client keeps the MSI-X table
+}
+
+// PVRDMA's doorbells are aligned words. Other writes are dropped.
+void Function::write_doorbells(std::uint64_t offset, std::span<const std::byte> data) {
+    if (shares_doorbells()) {
+        std::memcpy(doorbells_.data() + offset, data.data(), data.size());
+    } else if (data.size() == register_size && offset % register_size == 0 &&
+               migration_->lets_run()) {
+        std::uint32_t value = 0;
+        std::memcpy(&value, data.data(), sizeof(value));
+        device_->write_doorbell(offset, value);
+    }
+}
+
+// PVRDMA's driver has no interrupt for that.
+void Function::tell_driver_of_reset() {
+    if (personality_ == PersonalityKind::vrdma) {
+        raise(0);
     }
 }
 
@@ -353,12 +383,12 @@ void Function::write_config(std::uint64_t offset, std::span<const std::byte> dat
         reset_device();
         if (enabled) {
             untold_ = true;
-            raise(0);
+            tell_driver_of_reset();
         }
     }
     if (untold_ && bus_master()) {
         untold_ = false;
-        raise(0);
+        tell_driver_of_reset();
     }
 }
 
@@ -395,9 +425,13 @@ void Function::write_registers(std::uint64_t offset, std::span<const std::byte> 
     }
 }
 
-// While the client migrates the device, it can only reset it and announce commands.
+// While the client migrates the device, it can only reset it and announce commands. PVRDMA's driver
+// reads the result of a write at once, so its device waits for no others. It has only one client,
+// and so no number that another one could need.
 void Function::write_register(std::uint32_t offset, std::uint32_t value) {
-    if (offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
+    if (personality_ == PersonalityKind::pvrdma) {
+        device_->write_register(offset, value);
+    } else if (offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
         reset_device();
     } else if (!migration_->lets_run() && offset != VRDMA_REG_ADMIN_DOORBELL) {
         log_.debug("write of {:#x} to register {:#x} dropped: it is migrated", value, offset);

@@ -27,6 +27,7 @@ class Function final : public HostPort {
         verbs::FunctionId function_id;
         std::uint64_t window; // bytes of IOVA space
         std::size_t most_maps = ClientMemory::max_maps;
+        PersonalityKind personality = PersonalityKind::vrdma;
     };
 
     // The type, and all that `host` refers to, must outlive the function.
@@ -69,6 +70,14 @@ class Function final : public HostPort {
     Migration& migration() noexcept { return *migration_; }
     // The client has asked whether its device can be migrated.
     void offer_migration() noexcept { offered_ = true; }
+    // The BAR of the doorbell pages. If its client shares them with the poller, it also gets the
+    // file, and the eventfd of the kick page.
+    unsigned doorbell_bar() const noexcept { return bars_.doorbells; }
+    bool shares_doorbells() const noexcept { return personality_ == PersonalityKind::vrdma; }
+    // Whether the guest's driver relies on a register's write having had its effect when it is
+    // done.
+    bool needs_answered_writes() const noexcept { return personality_ == PersonalityKind::pvrdma; }
+    unsigned registers_bar() const noexcept { return bars_.registers; }
     int doorbell_file() const noexcept { return doorbell_file_.get(); }
 
     std::span<std::uint32_t> registers() noexcept override { return registers_; }
@@ -83,8 +92,18 @@ class Function final : public HostPort {
     bool restores_on() noexcept override;
 
   private:
+    struct Bars {
+        unsigned registers;
+        unsigned doorbells;
+        unsigned msix;
+        std::uint64_t registers_size;
+        std::uint64_t msix_size;
+    };
+
     explicit Function(const Options& options);
 
+    static Bars bars_of(PersonalityKind personality) noexcept;
+    unsigned vectors() const noexcept;
     Result<> prepare(const Options& options);
     Result<> start(const Options& options, const Host& host);
     Result<> replace_shared();
@@ -98,6 +117,8 @@ class Function final : public HostPort {
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
     void write_register(std::uint32_t offset, std::uint32_t value);
+    void write_doorbells(std::uint64_t offset, std::span<const std::byte> data);
+    void tell_driver_of_reset();
     void reset_device();
     void run_with_others(std::function<void()> action);
     void enable_with_others(std::uint32_t control);
@@ -105,6 +126,8 @@ class Function final : public HostPort {
     void thaw(bool restored);
 
     const DeviceType& type_;
+    const PersonalityKind personality_;
+    const Bars bars_;
     DeviceLog log_;
     vrdma_pci_config config_{};
     std::vector<std::uint32_t> registers_;

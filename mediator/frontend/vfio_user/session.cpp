@@ -199,7 +199,8 @@ Result<Answer> Session::region_info(const Message& message) {
     const std::uint32_t access = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
     *info = {sizeof(*info), size == 0 ? 0 : access, info->index, 0, size, 0};
     Answer answer;
-    if (info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS) {
+    if (function_.shares_doorbells() &&
+        info->index == VFIO_PCI_BAR0_REGION_INDEX + function_.doorbell_bar()) {
         info->flags |= VFIO_REGION_INFO_FLAG_MMAP;
         answer.fds.push_back(function_.doorbell_file());
     }
@@ -216,7 +217,8 @@ Result<Answer> Session::region_io_fds(const Message& message) {
         return fail(invalid);
     }
     const std::uint32_t room = info->argsz;
-    const bool has_kick = info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS;
+    const bool has_kick = function_.shares_doorbells() &&
+                          info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS;
     info->count = has_kick ? 1 : 0;
     info->argsz =
         static_cast<std::uint32_t>(sizeof(*info) + info->count * sizeof(vfio_user_ioeventfd));
@@ -337,8 +339,22 @@ Result<Answer> Session::write_region(const Message& message) {
     if (!write || message.payload.size() != sizeof(*write) + write->count) {
         return fail(invalid);
     }
+    if ((message.header.flags & VFIO_USER_F_NO_REPLY) != 0) {
+        warn_of_posted_write(write->region);
+    }
     function_.write(write->region, write->offset, message.after<vfio_user_region_access>());
     return Answer{}.add(*write);
+}
+
+// PVRDMA's driver looks for the effects of its writes in memory, as soon as they are done.
+void Session::warn_of_posted_write(std::uint32_t region) {
+    if (!warned_ && function_.needs_answered_writes() &&
+        region == VFIO_PCI_BAR0_REGION_INDEX + function_.registers_bar()) {
+        warned_ = true;
+        log_.warn(
+            "its client does not await writes, so the guest's driver may find no "
+            "capabilities (QEMU: x-no-posted-writes=true)");
+    }
 }
 
 Result<Answer> Session::reset() {
@@ -358,6 +374,9 @@ Result<Answer> Session::feature(const Message& message) {
     const std::uint32_t asked = feature->flags & methods;
     if (!probes && asked != VFIO_DEVICE_FEATURE_GET && asked != VFIO_DEVICE_FEATURE_SET) {
         return fail(invalid);
+    }
+    if (!function_.device().is_movable()) {
+        return fail(std::errc::inappropriate_io_control_operation);
     }
     switch (feature->flags & VFIO_DEVICE_FEATURE_MASK) {
         case VFIO_DEVICE_FEATURE_MIGRATION:
@@ -409,6 +428,9 @@ Result<Answer> Session::migration_state(std::uint32_t flags, std::uint32_t room,
 }
 
 Result<Answer> Session::read_state(const Message& message) {
+    if (!function_.device().is_movable()) {
+        return fail(std::errc::operation_not_supported);
+    }
     const auto asked = query<vfio_user_mig_data>(message);
     if (!asked || asked->size > max_transfer || asked->argsz - sizeof(*asked) < asked->size) {
         return fail(invalid);
@@ -423,6 +445,9 @@ Result<Answer> Session::read_state(const Message& message) {
 }
 
 Result<Answer> Session::write_state(const Message& message) {
+    if (!function_.device().is_movable()) {
+        return fail(std::errc::operation_not_supported);
+    }
     const auto head = message.read<vfio_user_mig_data>();
     if (!head || head->size > max_transfer ||
         message.payload.size() != sizeof(*head) + head->size) {

@@ -32,6 +32,7 @@ class Session {
     Result<Answer> trigger(const vfio_user_irq_set& set, const Message& message);
     Result<Answer> read_region(const Message& message);
     Result<Answer> write_region(const Message& message);
+    void warn_of_posted_write(std::uint32_t region);
     Result<Answer> reset();
     Result<Answer> feature(const Message& message);
     Result<Answer> migration(std::uint32_t flags, std::uint32_t room);
@@ -51,6 +52,7 @@ class Session {
     Function& function_;
     DeviceLog& log_;
     bool negotiated_ = false;
+    bool warned_ = false;
 };
 
 } // namespace vrdma::vfio_user

@@ -20,15 +20,17 @@ std::unique_ptr<hca::soft::SoftHca> make_hca() {
 }
 
 std::vector<std::unique_ptr<Function>> Bench::make_functions(const std::string& name,
-                                                             unsigned count) {
+                                                             unsigned count,
+                                                             PersonalityKind personality) {
     constexpr std::uint64_t window = 1 << 30;
     verbs::Identity identity;
     identity.mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(name.size())};
     const auto endport = std::make_shared<verbs::Endport>(identity, count);
     std::vector<std::unique_ptr<Function>> functions;
     for (unsigned i = 0; i < count; ++i) {
-        functions.push_back(std::move(
-            *Function::create({name, type, {endport, i}, window}, {loop, *hca, gids, {}})));
+        functions.push_back(std::move(*Function::create(
+            {name, type, {endport, i}, window, ClientMemory::max_maps, personality},
+            {loop, *hca, gids, {}})));
     }
     return functions;
 }

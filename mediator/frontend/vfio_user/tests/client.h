@@ -20,8 +20,9 @@ struct Bench {
     std::unique_ptr<hca::soft::SoftHca> hca = make_hca();
     verbs::GidRegistry gids;
 
-    std::vector<std::unique_ptr<Function>> make_functions(const std::string& name = "test",
-                                                          unsigned count = 1);
+    std::vector<std::unique_ptr<Function>> make_functions(
+        const std::string& name = "test", unsigned count = 1,
+        PersonalityKind personality = PersonalityKind::vrdma);
     std::unique_ptr<Function> make_function();
 };
 
