@@ -15,7 +15,7 @@
 
 #define PVRDMA_DIRECTORY_LEVELS 2
 #define PVRDMA_DIRECTORY_ENTRIES 512
-#define PVRDMA_MAX_PAGES (PVRDMA_DIRECTORY_ENTRIES * PVRDMA_DIRECTORY_ENTRIES)
+#define PVRDMA_MAX_PAGES ((__u64)PVRDMA_DIRECTORY_ENTRIES * PVRDMA_DIRECTORY_ENTRIES)
 
 /*
  * The indices of a ring (ring). A ring has a power of two of entries, `depth`. An index counts

@@ -15,7 +15,7 @@ constexpr std::uint32_t max_sge = 16;
 static_assert(max_sge <= VRDMA_MAX_SGE);
 
 // A directory has so many pages, and a fast registration takes the pages of one table.
-constexpr std::uint64_t max_mr_size = std::uint64_t{PVRDMA_MAX_PAGES} << PVRDMA_PAGE_SHIFT;
+constexpr std::uint64_t max_mr_size = PVRDMA_MAX_PAGES << PVRDMA_PAGE_SHIFT;
 
 void set_sizes(pvrdma_caps& caps, const verbs::Limits& limits) {
     caps.max_mr_size = std::min(limits.max_mr_size, max_mr_size);

@@ -3,6 +3,8 @@
 // Attributes of QPs, from and into those of PVRDMA.
 #pragma once
 
+#include <cstdint>
+
 #include "vrdma/device.h"
 #include "vrdma/pvrdma/device.h"
 
