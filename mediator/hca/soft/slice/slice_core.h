@@ -175,11 +175,11 @@ class alignas(cache_line) SliceCore {
     Engine& engine_;
     GuestMemory& memory_;
     SliceHost& host_;
-    const QueueFormat format_;
     const QpnRange qpns_;
     NetworkPort* const port_;
     const std::unique_ptr<NetworkMember> member_;
     const std::array<std::uint8_t, 6> mac_;
+    const QueueFormat format_;
     bool halted_ = false;
     bool frozen_ = false;
     bool paced_ = false;
