@@ -8,6 +8,7 @@ import contextlib
 import json
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,11 @@ from framework.control import Control, running
 from framework.lab import TIMEOUT_S
 from framework.native import ADDRESSES, BUILD, Native
 from framework.process import Process, Record
+from framework.programs import LISTENING, next_port
 from framework.pvrdma import CONFIG, Bus, Driver
 
 pytestmark = [pytest.mark.native, pytest.mark.together]
 
-PORT = 18740
 RECV = 0x80
 DEVICES = """
 [[vfio_user]]
@@ -56,7 +57,7 @@ def test_pingpong(control: Control, lab: Native, record: Record, measured: list[
 
     Expects each message to complete at both.
     """
-    iterations, size = 1000, 4096
+    iterations, size, port = 1000, 4096, next_port()
     own, other = ADDRESSES.values()
     with plug_in(control) as bus:
         driver = Driver(bus)
@@ -64,11 +65,12 @@ def test_pingpong(control: Control, lab: Native, record: Record, measured: list[
         driver.bind(gid_of(own))
         driver.set_up(size)
         words = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "ours.sock"),
-                 "--address", other, "--", "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "3", "-p", str(PORT),
+                 "--address", other, "--", "ibv_rc_pingpong", "-g", "3", "-p", str(port),
                  "-n", str(iterations), "-s", str(size)]
         program = record.add(Process("ibv_rc_pingpong", words, lab.sanitizers.foreign()))
-        program.await_line("local address", TIMEOUT_S, stream="stdout")
-        with socket.create_connection(("127.0.0.1", PORT)) as exchange:
+        listens = f"until {LISTENING.format(port=port)}; do sleep 0.02; done"
+        subprocess.run(["sh", "-c", listens], check=True, timeout=TIMEOUT_S)
+        with socket.create_connection(("127.0.0.1", port)) as exchange:
             exchange.sendall(f"0000:{driver.qpn:06x}:{0x123456:06x}:{gid_of(own).hex()}".encode() + b"\0")
             _, qpn, psn, gid = exchange.recv(52, socket.MSG_WAITALL).rstrip(b"\0").decode().split(":")
             driver.connect(int(qpn, 16), int(psn, 16), 0x123456, bytes.fromhex(gid))
