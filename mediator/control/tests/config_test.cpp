@@ -198,9 +198,10 @@ TEST(Config, Personalities) {
               "vfio_user[0].personality = \"pvrdma\": must be \"vrdma\", as the device has several "
               "clients");
     for (const std::string limit : {"vectors = 2", "max_qp = 65535"}) {
-        EXPECT_EQ(error_of("[types.odd]\n" + limit + "\n" + head + "\"pvrdma\"\ntype = \"odd\""),
-                  "vfio_user[0].personality = \"pvrdma\": must be \"vrdma\", as the type 'odd' has "
-                  "fewer than 3 vectors, or 65535 QPs or more")
+        EXPECT_EQ(
+            error_of(fmt::format("[types.odd]\n{}\n{}\"pvrdma\"\ntype = \"odd\"", limit, head)),
+            "vfio_user[0].personality = \"pvrdma\": must be \"vrdma\", as the type 'odd' has "
+            "fewer than 3 vectors, or 65535 QPs or more")
             << limit;
     }
 }

@@ -429,13 +429,13 @@ void Function::write_registers(std::uint64_t offset, std::span<const std::byte> 
 // reads the result of a write at once, so its device waits for no others. It has only one client,
 // and so no number that another one could need.
 void Function::write_register(std::uint32_t offset, std::uint32_t value) {
-    if (personality_ == PersonalityKind::pvrdma) {
-        device_->write_register(offset, value);
-    } else if (offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
+    const bool is_own = personality_ == PersonalityKind::vrdma;
+    if (is_own && offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
         reset_device();
-    } else if (!migration_->lets_run() && offset != VRDMA_REG_ADMIN_DOORBELL) {
+    } else if (is_own && !migration_->lets_run() && offset != VRDMA_REG_ADMIN_DOORBELL) {
         log_.debug("write of {:#x} to register {:#x} dropped: it is migrated", value, offset);
-    } else if (offset == VRDMA_REG_CONTROL && gathering_ != nullptr && !gathering_->over()) {
+    } else if (is_own && offset == VRDMA_REG_CONTROL && gathering_ != nullptr &&
+               !gathering_->over()) {
         enable_with_others(value);
     } else {
         device_->write_register(offset, value);

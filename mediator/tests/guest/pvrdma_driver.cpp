@@ -21,8 +21,9 @@ PvDriver::PvDriver(PvBus bus, GuestMemory& memory, GuestAllocator& allocator)
       allocator_{allocator},
       region_at_{allocator.allocate(sizeof(pvrdma_shared_region))},
       region_{allocator.at<pvrdma_shared_region>(region_at_)},
-      async_{allocate(event_pages * PVRDMA_PAGE_SIZE), entries_of(sizeof(pvrdma_async_event))},
-      completions_{allocate(event_pages * PVRDMA_PAGE_SIZE),
+      async_{allocate(std::uint64_t{event_pages} * PVRDMA_PAGE_SIZE),
+             entries_of(sizeof(pvrdma_async_event))},
+      completions_{allocate(std::uint64_t{event_pages} * PVRDMA_PAGE_SIZE),
                    entries_of(sizeof(pvrdma_completion_event))} {
     const Iova command = allocator.allocate(PVRDMA_PAGE_SIZE);
     const Iova response = allocator.allocate(PVRDMA_PAGE_SIZE);

@@ -288,7 +288,7 @@ TEST_F(PvrdmaDevice, GsiQp) {
 // An SRQ, whose buffer the provider makes larger than it needs, and its limit.
 TEST_F(PvrdmaDevice, SharedReceiveQueues) {
     set_up();
-    const Buffer buffer = driver.allocate(5 * PVRDMA_PAGE_SIZE);
+    const Buffer buffer = driver.allocate(std::uint64_t{5} * PVRDMA_PAGE_SIZE);
     pvrdma_request request{};
     request.create_srq.directory = driver.directory(buffer);
     request.create_srq.pd = pd;
@@ -413,7 +413,7 @@ TEST_F(PvrdmaDevice, Cve201820125SizesOfRings) {
     }
     for (const std::uint32_t depth : {0u, 65u, 1u << 23, 1u << 31}) {
         pvrdma_request request{};
-        const Buffer buffer = driver.allocate(2 * PVRDMA_PAGE_SIZE);
+        const Buffer buffer = driver.allocate(std::uint64_t{2} * PVRDMA_PAGE_SIZE);
         request.create_cq = {driver.directory(buffer), 0, depth, 2, {}};
         EXPECT_FALSE(driver.execute(PVRDMA_CREATE_CQ, request)) << depth;
         request = {};
@@ -429,16 +429,17 @@ TEST_F(PvrdmaDevice, Cve201820125SizesOfRings) {
 // expect each to be refused, and the WQE to complete in error.
 TEST_F(PvrdmaDevice, Cve20213582RegionsAndSges) {
     set_up();
-    const Buffer buffer = driver.allocate(3 * PVRDMA_PAGE_SIZE);
+    const Buffer buffer = driver.allocate(std::uint64_t{3} * PVRDMA_PAGE_SIZE);
     pvrdma_request good{};
-    good.create_mr = {0, 3 * PVRDMA_PAGE_SIZE, driver.directory(buffer), pd, 0, 0, 3};
+    good.create_mr = {0, std::uint64_t{3} * PVRDMA_PAGE_SIZE, driver.directory(buffer), pd, 0, 0,
+                      3};
     for (const std::uint32_t pages : {0u, 2u, 4u, 0xffffffffu}) {
         pvrdma_request request = good;
         request.create_mr.pages = pages;
         EXPECT_FALSE(driver.execute(PVRDMA_CREATE_MR, request)) << pages;
     }
     for (const std::uint64_t length :
-         {std::uint64_t{0}, std::uint64_t{3 * PVRDMA_PAGE_SIZE + 1}, UINT64_MAX}) {
+         {std::uint64_t{0}, std::uint64_t{std::uint64_t{3} * PVRDMA_PAGE_SIZE + 1}, UINT64_MAX}) {
         pvrdma_request request = good;
         request.create_mr.length = length;
         EXPECT_FALSE(driver.execute(PVRDMA_CREATE_MR, request)) << length;

@@ -10,8 +10,10 @@ namespace vrdma::test {
 namespace {
 
 constexpr std::uint32_t event_pages = 4; // as Linux's driver has them
-constexpr std::uint32_t async_entries = 3 * PVRDMA_PAGE_SIZE / sizeof(pvrdma_async_event);
-constexpr std::uint32_t completion_entries = 3 * PVRDMA_PAGE_SIZE / sizeof(pvrdma_completion_event);
+constexpr std::uint32_t async_entries =
+    std::size_t{3} * PVRDMA_PAGE_SIZE / sizeof(pvrdma_async_event);
+constexpr std::uint32_t completion_entries =
+    std::size_t{3} * PVRDMA_PAGE_SIZE / sizeof(pvrdma_completion_event);
 
 // An address beside ipv4_gid(n) that is on the same host.
 Gid other_gid(std::uint8_t n) {
@@ -106,10 +108,10 @@ class PvGuest final : public hca::SliceHost {
 
   public:
     PageAllocator pages{*memory_};
-    PvConsumer<pvrdma_async_event> async{pages.allocate(event_pages * PVRDMA_PAGE_SIZE),
-                                         async_entries};
-    PvConsumer<pvrdma_completion_event> completions{pages.allocate(event_pages * PVRDMA_PAGE_SIZE),
-                                                    completion_entries};
+    PvConsumer<pvrdma_async_event> async{
+        pages.allocate(std::uint64_t{event_pages} * PVRDMA_PAGE_SIZE), async_entries};
+    PvConsumer<pvrdma_completion_event> completions{
+        pages.allocate(std::uint64_t{event_pages} * PVRDMA_PAGE_SIZE), completion_entries};
     std::array<std::atomic<unsigned>, PVRDMA_VECTORS> interrupts{};
     std::unique_ptr<hca::Slice> slice;
 };
@@ -396,7 +398,7 @@ TEST_F(Pvrdma, FastRegistration) {
     spec.fast_pages = 16;
     EXPECT_TRUE(pv_.slice->register_mr(spec));
     connect_to_b(qp_, peer_);
-    const Buffer lists = pv_.pages.allocate(2 * PVRDMA_PAGE_SIZE);
+    const Buffer lists = pv_.pages.allocate(std::uint64_t{2} * PVRDMA_PAGE_SIZE);
     *lists.at<std::uint64_t>(0) = raw(lists.pages().blocks[1]);
     const auto& blocks = mr_.buffer.pages().blocks;
     for (std::size_t i = 0; i < 3; ++i) {
@@ -446,7 +448,7 @@ TEST_F(Pvrdma, SharedReceives) {
     GuestQp sender = b_.create_qp(b_cq_, b_cq_);
     connect_to_b(sharing, sender);
     EXPECT_TRUE(pv_.slice->modify_srq(srq, 1));
-    for (std::uint64_t i = 0; i < 3 * depth; ++i) {
+    for (std::uint64_t i = 0; i < std::uint64_t{3} * depth; ++i) {
         ASSERT_TRUE(receives.post({100 + i, 0, 0}, std::array{mr_.sge(0, 10)}));
         sender.post_send({});
         EXPECT_EQ(wait_pv(cq_).wr_id, 100 + i);
