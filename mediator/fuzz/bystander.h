@@ -5,6 +5,12 @@
 // poller rounds. Neither takes long.
 #pragma once
 
+#include <spdlog/spdlog.h>
+
+#include <span>
+
+#include "mediator/fuzz/input.h"
+#include "mediator/fuzz/make_hca.h"
 #include "mediator/fuzz/require.h"
 #include "mediator/fuzz/usual_time.h"
 #include "mediator/hca/soft/soft_hca.h"
@@ -58,5 +64,21 @@ class Bystander {
     test::Vm vm_;
     std::uint8_t round_ = 0;
 };
+
+// Runs a hostile guest on an input. The HCA and the bystander are the same for all inputs. Returns
+// what a fuzz target has to return.
+template <typename Run>
+int beside_bystander(std::span<const std::uint8_t> data, Run&& run) {
+    static const auto hca = [] {
+        spdlog::set_level(spdlog::level::off);
+        return make_hca();
+    }();
+    static verbs::GidRegistry gids;
+    static Bystander bystander{*hca, gids};
+    Input input{data};
+    run(*hca, gids, input);
+    bystander.check();
+    return 0;
+}
 
 } // namespace vrdma::fuzz

@@ -28,8 +28,18 @@ class ChangingMemory {
     // that are read, and the new bytes.
     void plan(Input& input);
 
-    // The mediator's turn. Planned changes happen only while this object lives, which must not take
-    // long (UsualTime).
+    // Executes a call as the mediator's turn, of its control thread or of a poller. Planned changes
+    // happen only meanwhile. It must not take long (UsualTime).
+    template <typename Call>
+    void turn(Call&& call) {
+        const Turn turn{*this};
+        call();
+    }
+
+    // Called by the code that the compiler inserts.
+    void on_read(const std::byte* at, std::size_t size) noexcept;
+
+  private:
     class Turn {
       public:
         explicit Turn(ChangingMemory& memory);
@@ -41,10 +51,6 @@ class ChangingMemory {
         const UsualTime time_;
     };
 
-    // Called by the code that the compiler inserts.
-    void on_read(const std::byte* at, std::size_t size) noexcept;
-
-  private:
     struct Change {
         std::uint8_t reads;
         bool again;

@@ -7,7 +7,6 @@
 //
 // The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <infiniband/verbs.h>
-#include <spdlog/spdlog.h>
 
 #include <array>
 #include <span>
@@ -16,7 +15,6 @@
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/admin_client.h"
 
 namespace vrdma {
@@ -71,10 +69,10 @@ class Machine {
                 handles_ = {};
                 break;
             case step_enable:
-                turn([&] { guest_.enable(); });
+                changing_.turn([&] { guest_.enable(); });
                 break;
             case step_poll:
-                turn([&] { hca_.poll(); });
+                changing_.turn([&] { hca_.poll(); });
                 break;
             case step_move:
                 move(input);
@@ -89,16 +87,9 @@ class Machine {
     }
 
   private:
-    // A turn of the control thread or a poller.
-    template <typename Call>
-    void turn(Call&& call) {
-        const fuzz::ChangingMemory::Turn turn{changing_};
-        call();
-    }
-
     void run_device() {
         while (port_.take_wake()) {
-            turn([&] { device_.service(); });
+            changing_.turn([&] { device_.service(); });
         }
     }
 
@@ -358,7 +349,7 @@ class Machine {
         input.spoil<std::uint16_t>(
             std::as_writable_bytes(std::span{&cmd, 1}).subspan(sizeof(cmd.header)));
         guest_.post(opcode, cmd);
-        turn([&] { guest_.ring(); });
+        changing_.turn([&] { guest_.ring(); });
         run_device();
         for (auto cpl = guest_.poll(); cpl; cpl = guest_.poll()) {
             const auto done = VRDMA_GET(VRDMA_ADMIN_OPCODE, cpl->header);
@@ -371,7 +362,7 @@ class Machine {
     void write_register(Input& input) {
         const std::uint32_t offset = input.take<std::uint8_t>() * 4;
         const auto value = input.take<std::uint32_t>();
-        turn([&] { guest_.write(offset, value); });
+        changing_.turn([&] { guest_.write(offset, value); });
     }
 
     void move(Input& input) {
@@ -385,7 +376,7 @@ class Machine {
         const auto rest = to_stream(image);
         stream.insert(stream.end(), rest.begin(), rest.end());
         input.spoil<std::uint16_t>(stream);
-        turn([&] {
+        changing_.turn([&] {
             IncomingState incoming{device_, longest_image(type_.limits)};
             (void)incoming.take(stream).and_then([&] { return incoming.restore(); });
         });
@@ -415,17 +406,10 @@ class Machine {
 } // namespace vrdma
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    static const auto hca = [] {
-        spdlog::set_level(spdlog::level::off);
-        return vrdma::fuzz::make_hca();
-    }();
-    static vrdma::verbs::GidRegistry gids;
-    static vrdma::fuzz::Bystander bystander{*hca, gids};
-    vrdma::Machine machine{*hca, gids};
-    vrdma::fuzz::Input input{{data, size}};
-    for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
-        machine.step(input);
-    }
-    bystander.check();
-    return 0;
+    return vrdma::fuzz::beside_bystander({data, size}, [](auto& hca, auto& gids, auto& input) {
+        vrdma::Machine machine{hca, gids};
+        for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
+            machine.step(input);
+        }
+    });
 }

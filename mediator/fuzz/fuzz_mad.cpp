@@ -132,12 +132,11 @@ class Stage {
 
     void poll() {
         constexpr int rounds = 4;
-        {
-            const fuzz::ChangingMemory::Turn turn{changing_};
+        changing_.turn([&] {
             for (int i = 0; i < rounds; ++i) {
                 hca_->poll();
             }
-        }
+        });
         first_.take();
         second_.take();
         sender_.take();

@@ -5,8 +5,6 @@
 // page lists changes. A device has the addresses that its attributes name, and no others. The input
 // is the attributes (struct vrdma_mdev_device_info), then messages, of the module's types or of
 // those below.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +12,6 @@
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/admin_client.h"
 
 namespace vrdma::mdev {
@@ -66,10 +63,6 @@ void serve(hca::soft::SoftHca& hca, verbs::GidRegistry& gids, const vrdma_mdev_d
     test::GuestPort port{ArenaMemory::create(arena_size).value(), type};
     Device device{uuid_text(info.uuid), type, identity, port, hca, gids};
     fuzz::ChangingMemory changing{{port.memory().at(Iova{0}, arena_size), arena_size}};
-    const auto watched = [&](auto&& call) {
-        const fuzz::ChangingMemory::Turn turn{changing};
-        call();
-    };
     for (int i = 0; i < max_messages && !input.empty(); ++i) {
         const auto message = input.take<vrdma_mdev_message>();
         switch (message.type % types) {
@@ -85,12 +78,12 @@ void serve(hca::soft::SoftHca& hca, verbs::GidRegistry& gids, const vrdma_mdev_d
                 changing.plan(input);
                 break;
             default:
-                watched([&] { device.write_register(message.offset, message.value); });
+                changing.turn([&] { device.write_register(message.offset, message.value); });
         }
         for (int turn = 0; turn < max_messages && port.take_wake(); ++turn) {
-            watched([&] { device.service(); });
+            changing.turn([&] { device.service(); });
         }
-        watched([&] { hca.poll(); });
+        changing.turn([&] { hca.poll(); });
     }
 }
 
@@ -98,15 +91,8 @@ void serve(hca::soft::SoftHca& hca, verbs::GidRegistry& gids, const vrdma_mdev_d
 } // namespace vrdma::mdev
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    static const auto hca = [] {
-        spdlog::set_level(spdlog::level::off);
-        return vrdma::fuzz::make_hca();
-    }();
-    static vrdma::verbs::GidRegistry gids;
-    static vrdma::fuzz::Bystander bystander{*hca, gids};
-    vrdma::fuzz::Input input{{data, size}};
-    const auto info = input.take<vrdma_mdev_device_info>();
-    vrdma::mdev::serve(*hca, gids, info, input);
-    bystander.check();
-    return 0;
+    return vrdma::fuzz::beside_bystander({data, size}, [](auto& hca, auto& gids, auto& input) {
+        const auto info = input.template take<vrdma_mdev_device_info>();
+        vrdma::mdev::serve(hca, gids, info, input);
+    });
 }

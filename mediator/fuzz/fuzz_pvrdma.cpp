@@ -7,7 +7,6 @@
 //
 // The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <infiniband/verbs.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +17,6 @@
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/admin_client.h"
 #include "mediator/tests/guest/guest.h"
 #include "vrdma/pvrdma/device.h"
@@ -100,7 +98,7 @@ class Machine {
                 offer_region();
                 break;
             case step_poll:
-                turn([&] { hca_.poll(); });
+                changing_.turn([&] { hca_.poll(); });
                 break;
             case step_post:
                 post(input);
@@ -123,24 +121,17 @@ class Machine {
     }
 
   private:
-    // A turn of the control thread or a poller.
-    template <typename Call>
-    void turn(Call&& call) {
-        const fuzz::ChangingMemory::Turn turn{changing_};
-        call();
-    }
-
     void run_device() {
         while (port_.take_wake()) {
-            turn([&] { device_.service(); });
+            changing_.turn([&] { device_.service(); });
         }
     }
 
     void write(std::uint32_t offset, std::uint32_t value) {
-        turn([&] { device_.write_register(offset, value); });
+        changing_.turn([&] { device_.write_register(offset, value); });
     }
     void ring(std::uint32_t offset, std::uint32_t value) {
-        turn([&] { device_.write_doorbell(offset, value); });
+        changing_.turn([&] { device_.write_doorbell(offset, value); });
     }
 
     pvrdma_shared_region* region() { return allocator_.at<pvrdma_shared_region>(region_); }
@@ -443,17 +434,10 @@ class Machine {
 } // namespace vrdma
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    static const auto hca = [] {
-        spdlog::set_level(spdlog::level::off);
-        return vrdma::fuzz::make_hca();
-    }();
-    static vrdma::verbs::GidRegistry gids;
-    static vrdma::fuzz::Bystander bystander{*hca, gids};
-    vrdma::Machine machine{*hca, gids};
-    vrdma::fuzz::Input input{{data, size}};
-    for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
-        machine.step(input);
-    }
-    bystander.check();
-    return 0;
+    return vrdma::fuzz::beside_bystander({data, size}, [](auto& hca, auto& gids, auto& input) {
+        vrdma::Machine machine{hca, gids};
+        for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
+            machine.step(input);
+        }
+    });
 }

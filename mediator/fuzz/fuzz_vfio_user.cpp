@@ -95,15 +95,8 @@ class Machine {
         });
         for (int i = 0; i < 8; ++i) {
             wake_.signal();
-            watched([&] { (void)loop_.run(); });
+            changing_->turn([&] { (void)loop_.run(); });
         }
-    }
-
-    // A turn of the control thread or a poller.
-    template <typename Call>
-    void watched(Call&& call) {
-        const fuzz::ChangingMemory::Turn turn{*changing_};
-        call();
     }
 
     void step(Input& input) {
@@ -127,7 +120,7 @@ class Machine {
                 enable(input);
                 break;
             case step_poll:
-                watched([&] { (void)hca_->poll(); });
+                changing_->turn([&] { (void)hca_->poll(); });
                 break;
             case step_holes:
                 touch_holes(input);

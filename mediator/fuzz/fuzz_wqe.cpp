@@ -140,12 +140,11 @@ class Stage {
     void poll(unsigned order = 0) {
         constexpr int rounds = 16;
         constexpr unsigned alternate = 0b10101;
-        {
-            const fuzz::ChangingMemory::Turn turn{changing_};
+        changing_.turn([&] {
             for (int i = 0; i < rounds; ++i) {
                 hca_->poll(((order ^ alternate) >> (i % 5) & 1) % pollers_);
             }
-        }
+        });
         while (honest_cq_.poll()) { // so that it does not overrun
         }
     }
