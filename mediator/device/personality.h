@@ -5,6 +5,7 @@
 // Pollers may call raise(). All else runs on the control thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -46,7 +47,6 @@ class Personality {
         ~Owner() = default;
     };
 
-    Personality() = default;
     Personality(const Personality&) = delete;
     Personality& operator=(const Personality&) = delete;
     virtual ~Personality() = default;
@@ -95,6 +95,21 @@ class Personality {
     // the position in its commands.
     virtual void restore(const DeviceState& state) = 0;
     virtual void restore_enabled(const DeviceState& state) = 0;
+
+  protected:
+    // The owner must outlive it.
+    explicit Personality(Owner& owner) : owner_{owner} {}
+
+    void show(std::uint32_t offset, std::uint32_t value) noexcept;
+    // In two registers, its first byte in the lowest one of `low`.
+    void show_mac(std::uint32_t low, std::uint32_t high) noexcept;
+    // A command was taken then, and is done.
+    void count_time(std::chrono::steady_clock::time_point taken);
+    // Whether the guest asked for an address that is another one's, which is logged as a warning.
+    // Other errors concern only the guest itself.
+    static bool is_of_others(std::uint32_t error) noexcept;
+
+    Owner& owner_;
 };
 
 } // namespace vrdma

@@ -36,19 +36,12 @@ Result<T> copy(GuestMemory& memory, Iova from) {
 
 // --- registers ---
 
-void PvrdmaPersonality::show(std::uint32_t offset, std::uint32_t value) noexcept {
-    std::atomic_ref{owner_.port().registers()[offset / sizeof(value)]}.store(
-        value, std::memory_order_release);
-}
-
 void PvrdmaPersonality::show_error(const Result<>& result) noexcept {
     show(PVRDMA_REG_ERROR, result ? 0 : static_cast<std::uint32_t>(result.error()));
 }
 
 void PvrdmaPersonality::show_identity() {
-    const verbs::Mac& mac = owner_.function_id().identity().mac;
-    show(PVRDMA_REG_MAC_LOW, mac[0] | mac[1] << 8 | mac[2] << 16 | std::uint32_t{mac[3]} << 24);
-    show(PVRDMA_REG_MAC_HIGH, mac[4] | mac[5] << 8);
+    show_mac(PVRDMA_REG_MAC_LOW, PVRDMA_REG_MAC_HIGH);
 }
 
 void PvrdmaPersonality::show_failed() {
@@ -125,8 +118,7 @@ void PvrdmaPersonality::write_control(std::uint32_t value) {
     switch (value) {
         case PVRDMA_CONTROL_ACTIVATE:
             owner_.want_enabled(true);
-            show_error(owner_.enabled() ? Result<>{} : fail(std::errc::io_error));
-            break;
+            [[fallthrough]];
         case PVRDMA_CONTROL_UNQUIESCE:
             show_error(owner_.enabled() ? Result<>{} : fail(std::errc::io_error));
             break;
@@ -214,14 +206,11 @@ Result<> PvrdmaPersonality::answer(const pvrdma_response& response) {
     return {};
 }
 
-// A guest that asks for an address of another one is logged as a warning. Other errors concern only
-// the guest itself.
 void PvrdmaPersonality::log_failure(const pvrdma_request& request,
                                     const pvrdma_response& response) {
     const auto error = static_cast<std::errc>(response.header.error);
     const std::uint32_t command = request.header.command;
-    if (command == PVRDMA_CREATE_BIND &&
-        (error == std::errc::permission_denied || error == std::errc::address_in_use)) {
+    if (command == PVRDMA_CREATE_BIND && is_of_others(response.header.error)) {
         Gid gid;
         std::memcpy(gid.data(), request.create_bind.gid, gid.size());
         owner_.log().warn("set_gid {}: {}", gid_text(gid), describe(error));
@@ -241,9 +230,7 @@ Result<Personality::Served> PvrdmaPersonality::serve(verbs::Objects&) {
         return Served::step;
     }
     requests_.pop_front();
-    if (Activity* const activity = owner_.port().activity()) {
-        activity->command_times.add(std::chrono::steady_clock::now() - request.taken);
-    }
+    count_time(request.taken);
     if (response->header.error != 0) {
         log_failure(request.content, *response);
     }
@@ -297,8 +284,12 @@ void PvrdmaPersonality::ring_cq(std::uint64_t uar, std::uint32_t value) {
 // A vector is noted before its mask is read, and the mask is written before notes are read. So none
 // is lost.
 void PvrdmaPersonality::raise(unsigned vector) noexcept {
+    raised_.fetch_or(std::uint32_t{1} << vector);
+    deliver(vector);
+}
+
+void PvrdmaPersonality::deliver(unsigned vector) noexcept {
     const std::uint32_t bit = std::uint32_t{1} << vector;
-    raised_.fetch_or(bit);
     if ((masked_.load() & bit) == 0 && (raised_.fetch_and(~bit) & bit) != 0) {
         owner_.port().raise(vector);
     }
@@ -308,10 +299,7 @@ void PvrdmaPersonality::set_mask(std::uint32_t mask) noexcept {
     show(PVRDMA_REG_MASK, mask);
     masked_ = mask;
     for (unsigned vector = 0; vector < PVRDMA_VECTORS; ++vector) {
-        const std::uint32_t bit = std::uint32_t{1} << vector;
-        if ((mask & bit) == 0 && (raised_.fetch_and(~bit) & bit) != 0) {
-            owner_.port().raise(vector);
-        }
+        deliver(vector);
     }
 }
 

@@ -21,8 +21,7 @@ namespace vrdma {
 
 class PvrdmaPersonality final : public Personality {
   public:
-    // The owner must outlive it.
-    explicit PvrdmaPersonality(Owner& owner) : owner_{owner} {}
+    explicit PvrdmaPersonality(Owner& owner) : Personality{owner} {}
 
     hca::QueueFormat queue_format() const noexcept override { return hca::QueueFormat::pvrdma; }
     void show_reset() override {}
@@ -58,7 +57,6 @@ class PvrdmaPersonality final : public Personality {
         std::chrono::steady_clock::time_point taken;
     };
 
-    void show(std::uint32_t offset, std::uint32_t value) noexcept;
     void show_error(const Result<>& result) noexcept;
     void write_control(std::uint32_t value);
     Result<> take_region(Iova at);
@@ -70,8 +68,8 @@ class PvrdmaPersonality final : public Personality {
     void ring_qp(std::uint64_t uar, std::uint32_t value);
     void ring_cq(std::uint64_t uar, std::uint32_t value);
     void set_mask(std::uint32_t mask) noexcept;
+    void deliver(unsigned vector) noexcept;
 
-    Owner& owner_;
     std::uint32_t region_low_ = 0;
     std::optional<pvrdma_shared_region> region_; // a copy
     std::deque<Request> requests_;

@@ -28,20 +28,13 @@ std::uint32_t high(Iova address) {
 
 // --- registers ---
 
-void VrdmaPersonality::show(std::uint32_t offset, std::uint32_t value) noexcept {
-    std::atomic_ref{owner_.port().registers()[offset / sizeof(value)]}.store(
-        value, std::memory_order_release);
-}
-
 std::uint32_t VrdmaPersonality::shown(std::uint32_t offset) const noexcept {
     return std::atomic_ref{owner_.port().registers()[offset / sizeof(std::uint32_t)]}.load(
         std::memory_order_acquire);
 }
 
 void VrdmaPersonality::show_identity() {
-    const verbs::Mac& mac = owner_.function_id().identity().mac;
-    show(VRDMA_REG_MAC_LOW, mac[0] | mac[1] << 8 | mac[2] << 16 | std::uint32_t{mac[3]} << 24);
-    show(VRDMA_REG_MAC_HIGH, mac[4] | mac[5] << 8);
+    show_mac(VRDMA_REG_MAC_LOW, VRDMA_REG_MAC_HIGH);
 }
 
 void VrdmaPersonality::show_constants() {
@@ -165,12 +158,9 @@ void VrdmaPersonality::stop() {
 
 // --- commands ---
 
-// A guest that asks for an address of another one is logged as a warning. Other errors concern only
-// the guest itself.
 void VrdmaPersonality::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
     if (VRDMA_GET(VRDMA_ADMIN_OPCODE, cmd.header) == VRDMA_ADMIN_SET_GID &&
-        (cpl.status == static_cast<std::uint32_t>(std::errc::permission_denied) ||
-         cpl.status == static_cast<std::uint32_t>(std::errc::address_in_use))) {
+        is_of_others(cpl.status)) {
         owner_.log().warn("{}", describe(cmd, cpl));
     } else if (spdlog::should_log(spdlog::level::debug)) {
         owner_.log().debug("{}", describe(cmd, cpl));
@@ -205,9 +195,7 @@ void VrdmaPersonality::complete(const Command& command, const vrdma_admin_cpl& c
     under_way_.reset();
     log_command(command.cmd, cpl);
     admin_->complete(cpl);
-    if (Activity* const activity = owner_.port().activity()) {
-        activity->command_times.add(std::chrono::steady_clock::now() - command.taken);
-    }
+    count_time(command.taken);
 }
 
 Result<Personality::Served> VrdmaPersonality::serve(verbs::Objects& objects) {

@@ -13,8 +13,7 @@ namespace vrdma {
 
 class VrdmaPersonality final : public Personality {
   public:
-    // The owner must outlive it.
-    explicit VrdmaPersonality(Owner& owner) : owner_{owner} {}
+    explicit VrdmaPersonality(Owner& owner) : Personality{owner} {}
 
     hca::QueueFormat queue_format() const noexcept override { return hca::QueueFormat::vrdma; }
     void show_reset() override;
@@ -53,7 +52,6 @@ class VrdmaPersonality final : public Personality {
 
     void write_control(std::uint32_t value);
     bool write_queue_register(std::uint32_t offset, std::uint32_t value);
-    void show(std::uint32_t offset, std::uint32_t value) noexcept;
     void show_constants();
     void show_queue_registers();
     std::uint32_t shown(std::uint32_t offset) const noexcept;
@@ -61,7 +59,6 @@ class VrdmaPersonality final : public Personality {
     void complete(const Command& command, const vrdma_admin_cpl& cpl);
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
 
-    Owner& owner_;
     QueueRegisters registers_;
     std::optional<AdminQueue> admin_;
     std::optional<Command> under_way_; // a command that takes several steps
