@@ -82,12 +82,10 @@ static struct ibv_comp_channel *fail_channel(struct vrdma_comp_channel *channel,
 }
 
 /* Under the lock of events. */
-static struct ibv_comp_channel *add_channel(struct vrdma_context *context,
-					    struct vrdma_comp_channel *channel)
+static void add_events(struct vrdma_context *context, struct vrdma_event_channel *events)
 {
-	channel->events->next = context->channels;
-	context->channels = channel->events;
-	return &channel->base;
+	events->next = context->channels;
+	context->channels = events;
 }
 
 struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *context)
@@ -103,7 +101,7 @@ struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *conte
 	channel->base.fd = channel->events->read_fd;
 	pthread_mutex_lock(&context->dev->events.lock);
 	free_closed_channels(context);
-	add_channel(context, channel);
+	add_events(context, channel->events);
 	pthread_mutex_unlock(&context->dev->events.lock);
 	return &channel->base;
 }
@@ -138,7 +136,7 @@ struct ibv_comp_channel *vrdma_direct_create_direct_channel(struct vrdma_context
 		if (ret)
 			vrdma_events_return_queue(context->dev, channel->events);
 		else
-			add_channel(context, channel);
+			add_events(context, channel->events);
 	}
 	pthread_mutex_unlock(&events->lock);
 	return ret ? fail_channel(channel, ret) : &channel->base;

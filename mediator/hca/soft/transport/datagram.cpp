@@ -123,8 +123,7 @@ std::optional<Ack> receive_specially(SliceCore& slice, const Route& route,
     if (is_multicast(route.target.gid)) {
         return dropped;
     }
-    return answer_of_frozen(slice,
-                            route.to == gsi_qpn ? Clock::duration{gsi_rest} : unreliable_rest);
+    return answer_of_frozen(slice, route.to == gsi_qpn ? gsi_rest : unreliable_rest);
 }
 
 } // namespace

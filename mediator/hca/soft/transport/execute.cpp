@@ -435,8 +435,7 @@ std::optional<Ack> hold_back(const QueuePair& qp, const Request& request,
 // For a slice that is frozen or paced.
 Ack carry_out_in_time(QueuePair& qp, const Request& request) noexcept {
     if (qp.slice.frozen()) {
-        return answer_of_frozen(qp.slice,
-                                qp.reliable() ? Clock::duration{reliable_rest} : unreliable_rest);
+        return answer_of_frozen(qp.slice, qp.reliable() ? reliable_rest : unreliable_rest);
     }
     const Clock::time_point now = qp.slice.engine().scheduler().now();
     if (const auto held = hold_back(qp, request, now)) {

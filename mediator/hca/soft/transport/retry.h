@@ -52,8 +52,8 @@ inline constexpr std::uint16_t unreliable_page_waits = 32;
 // requests to it are lost as with an unplugged cable. Unreliable QPs have other peers that would
 // have to wait as well, and all connections of a VM need its QP1. The connection manager sends most
 // messages again, but not the last one of a process that ends.
-inline constexpr std::chrono::seconds reliable_rest{10};
-inline constexpr std::chrono::seconds unreliable_rest{1};
+inline constexpr std::chrono::milliseconds reliable_rest{10000};
+inline constexpr std::chrono::milliseconds unreliable_rest{1000};
 inline constexpr std::chrono::milliseconds gsi_rest{250};
 
 inline constexpr std::uint8_t timer_of_20_ms = 22;

@@ -26,6 +26,19 @@ class RoceFlush : public NetworkPeer {
         }
         return packets;
     }
+    // Expects the packets of one message, which take several rounds, to wait for its last one.
+    void expect_one_flush(std::uint8_t last_operation) {
+        auto packets = first_round();
+        ASSERT_LT(packets.size(), long_message / mtu);
+        while (packets.back().operation() != last_operation) {
+            EXPECT_EQ(flushes(), 0);
+            const auto more = round();
+            ASSERT_FALSE(more.empty());
+            packets.insert(packets.end(), more.begin(), more.end());
+        }
+        EXPECT_EQ(packets.size(), long_message / mtu);
+        EXPECT_EQ(flushes(), 1);
+    }
 };
 
 TEST_F(RoceFlush, AShortMessageLeavesInItsRound) {
@@ -34,33 +47,16 @@ TEST_F(RoceFlush, AShortMessageLeavesInItsRound) {
     EXPECT_EQ(flushes(), 1);
 }
 
-// A message takes several rounds; expect its packets to wait for its last one.
+// Post a WRITE that takes several rounds; expect it to leave at its end.
 TEST_F(RoceFlush, ALongMessageIsNotInterrupted) {
     post(VRDMA_SQ_RDMA_WRITE, long_message);
-    auto packets = first_round();
-    ASSERT_LT(packets.size(), long_message / mtu);
-    while (packets.back().operation() != VRDMA_ROCE_WRITE_LAST) {
-        EXPECT_EQ(flushes(), 0);
-        const auto more = round();
-        ASSERT_FALSE(more.empty());
-        packets.insert(packets.end(), more.begin(), more.end());
-    }
-    EXPECT_EQ(packets.size(), long_message / mtu);
-    EXPECT_EQ(flushes(), 1);
+    expect_one_flush(VRDMA_ROCE_WRITE_LAST);
 }
 
-// The same for the responses to a READ.
+// Deliver a READ; expect the same of its responses.
 TEST_F(RoceFlush, ALongAnswerIsNotInterrupted) {
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, long_message));
-    auto packets = first_round();
-    while (packets.back().operation() != VRDMA_ROCE_READ_RESPONSE_LAST) {
-        EXPECT_EQ(flushes(), 0);
-        const auto more = round();
-        ASSERT_FALSE(more.empty());
-        packets.insert(packets.end(), more.begin(), more.end());
-    }
-    EXPECT_EQ(packets.size(), long_message / mtu);
-    EXPECT_EQ(flushes(), 1);
+    expect_one_flush(VRDMA_ROCE_READ_RESPONSE_LAST);
 }
 
 // A QP sends one long message after the other, until its window ends in the middle of one; expect
