@@ -60,6 +60,23 @@ struct Announced : Machine {
     harness::Fd data;
 };
 
+/* The same, with memory that the device has not touched yet. */
+struct AnnouncedWithMemory : Announced {
+    static constexpr uint64_t iova = 0x40000000;
+
+    AnnouncedWithMemory() { CHECK(vm.map(iova, ram.get(), ram.size()) == 0); }
+    vrdma_mdev_precopy progress() const {
+        vrdma_mdev_precopy progress;
+        CHECK(ioctl(served.device.fd(), VRDMA_MDEV_PRECOPY, &progress) == 0);
+        return progress;
+    }
+    volatile uint32_t& word(uint64_t page) const {
+        return served.device.window<uint32_t>(iova + page * page_size);
+    }
+
+    Ram ram{small_pinned_pages * page_size};
+};
+
 /* Returns how much there is to read before the VM stops. */
 uint64_t early_bytes(const harness::Fd& data) {
     vfio_precopy_info info = {};
@@ -226,34 +243,30 @@ TEST(a_device_is_handed_over_while_it_is_announced) {
  * has used once more.
  */
 TEST(pages_that_are_not_in_use_are_unpinned_while_the_vm_moves) {
-    constexpr uint64_t iova = 0x40000000;
-    const Announced machine;
-    const Ram ram(small_pinned_pages * page_size);
-    const auto touch = [&](uint64_t page) -> volatile uint32_t& {
-        return machine.served.device.window<uint32_t>(iova + page * page_size);
-    };
+    const AnnouncedWithMemory machine;
     const uint64_t revocations = machine.served.device.counters().revocations;
     const auto in_use_only = [&] {
-        touch(3) = touch(3) + 1;
+        machine.word(3) = machine.word(3) + 1;
         return pinned(machine.served.uuid) == page_size;
     };
-    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
     vfio_iommu_type1_dirty_bitmap start = {};
     start.argsz = sizeof(start);
     start.flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_START;
     CHECK(machine.vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, &start) == 0);
     for (uint64_t page = 0; page < small_pinned_pages; page++)
-        touch(page) = static_cast<uint32_t>(page) << 16;
-    CHECK_EQ(pinned(machine.served.uuid), ram.size());
-    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), (1u << small_pinned_pages) - 1);
+        machine.word(page) = static_cast<uint32_t>(page) << 16;
+    CHECK_EQ(pinned(machine.served.uuid), machine.ram.size());
+    CHECK_EQ(dirty_pages(machine.vm, machine.iova, machine.ram.size()),
+             (1u << small_pinned_pages) - 1);
 
     harness::await(in_use_only, "one pinned page");
-    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), (1u << small_pinned_pages) - 1);
-    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), 1u << 3);
+    CHECK_EQ(dirty_pages(machine.vm, machine.iova, machine.ram.size()),
+             (1u << small_pinned_pages) - 1);
+    CHECK_EQ(dirty_pages(machine.vm, machine.iova, machine.ram.size()), 1u << 3);
     for (uint64_t page = 0; page < small_pinned_pages; page++)
-        CHECK_EQ(touch(page) >> 16, page);
-    touch(7) = 1;
-    CHECK_EQ(ram.at<uint32_t>(7 * page_size), 1u);
+        CHECK_EQ(machine.word(page) >> 16, page);
+    machine.word(7) = 1;
+    CHECK_EQ(machine.ram.at<uint32_t>(7 * page_size), 1u);
     harness::await(in_use_only, "one pinned page again");
     CHECK_EQ(machine.served.device.counters().scratch_faults, 0u);
     CHECK_EQ(machine.served.device.counters().revocations, revocations);
@@ -264,20 +277,16 @@ TEST(pages_that_are_not_in_use_are_unpinned_while_the_vm_moves) {
  * mediator to learn both, and nothing after the VM has stopped.
  */
 TEST(a_mediator_learns_how_fast_it_dirties_memory) {
-    constexpr uint64_t iova = 0x40000000;
-    vrdma_mdev_precopy before, after;
-    const Announced machine;
+    const AnnouncedWithMemory machine;
     const int device = machine.served.device.fd();
-    const Ram ram(small_pinned_pages * page_size);
-    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
     CHECK_ERRNO(ioctl(device, VRDMA_MDEV_PRECOPY, nullptr), EFAULT);
-    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &before) == 0);
+    const vrdma_mdev_precopy before = machine.progress();
     CHECK_EQ(before.passes, 0u);
     early_bytes(machine.data);
     early_bytes(machine.data);
     for (uint64_t page = 0; page < small_pinned_pages; page++)
-        machine.served.device.window<uint32_t>(iova + page * page_size) = 1;
-    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &after) == 0);
+        machine.word(page) = 1;
+    vrdma_mdev_precopy after = machine.progress();
     CHECK_EQ(after.passes, 2u);
     CHECK_EQ(after.pins - before.pins, small_pinned_pages);
     CHECK(after.pinned <= small_pinned_pages); /* a sweep may have unpinned some */
@@ -291,26 +300,20 @@ TEST(a_mediator_learns_how_fast_it_dirties_memory) {
  * mediator learns how many pages it has written.
  */
 TEST(pages_stay_pinned_while_a_log_tells_what_was_written) {
-    constexpr uint64_t iova = 0x40000000;
-    vrdma_mdev_precopy before, after;
-    const Announced machine;
-    const int device = machine.served.device.fd();
-    const Ram ram(small_pinned_pages * page_size);
-    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
-    CHECK_EQ(start_log(machine.vm, iova, ram.size()), 0);
-    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &before) == 0);
+    const AnnouncedWithMemory machine;
+    CHECK_EQ(start_log(machine.vm, machine.iova, machine.ram.size()), 0);
+    const vrdma_mdev_precopy before = machine.progress();
     CHECK_EQ(before.pinned, 0u);
     for (uint64_t page = 0; page < small_pinned_pages; page++) {
-        volatile auto& word = machine.served.device.window<uint32_t>(iova + page * page_size);
         if (page < 5)
-            word = 1;
+            machine.word(page) = 1;
         else
-            CHECK_EQ(word, 0u);
+            CHECK_EQ(machine.word(page), 0u);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(400)); /* no event to wait for */
-    CHECK_EQ(pinned(machine.served.uuid), ram.size());
-    CHECK_EQ(logged_pages(machine.vm, iova, ram.size()), (1u << 5) - 1);
-    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &after) == 0);
+    CHECK_EQ(pinned(machine.served.uuid), machine.ram.size());
+    CHECK_EQ(logged_pages(machine.vm, machine.iova, machine.ram.size()), (1u << 5) - 1);
+    const vrdma_mdev_precopy after = machine.progress();
     CHECK_EQ(after.pinned, 0u);
     CHECK_EQ(after.pins - before.pins, 5u);
 
@@ -320,15 +323,12 @@ TEST(pages_stay_pinned_while_a_log_tells_what_was_written) {
 
 /* What a VM that stays would lose is time. */
 TEST(pages_stay_pinned_in_a_vm_that_does_not_move) {
-    constexpr uint64_t iova = 0x40000000;
-    const Announced machine;
-    const Ram ram(small_pinned_pages * page_size);
-    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
+    const AnnouncedWithMemory machine;
     CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_RUNNING).error, 0);
     for (uint64_t page = 0; page < small_pinned_pages; page++)
-        machine.served.device.window<uint32_t>(iova + page * page_size) = 1;
+        machine.word(page) = 1;
     std::this_thread::sleep_for(std::chrono::milliseconds(400)); /* no event to wait for */
-    CHECK_EQ(pinned(machine.served.uuid), ram.size());
+    CHECK_EQ(pinned(machine.served.uuid), machine.ram.size());
 }
 
 /* The states between which there is a way take these steps, or none. */
