@@ -79,7 +79,7 @@ enum pvrdma_control {
 #define PVRDMA_VERSION_QP_HANDLE 20
 #define PVRDMA_VERSION PVRDMA_VERSION_QP_HANDLE
 
-/* What the device can do (api, struct pvrdma_device_caps). */
+/* The capabilities of the device (api, struct pvrdma_device_caps). */
 struct pvrdma_caps {
 	__le64 firmware_version;
 	__u8 node_guid[8];
