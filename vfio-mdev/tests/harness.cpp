@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -22,6 +23,10 @@ namespace {
 
 constexpr int case_timeout_s = 60;
 constexpr int wait_timeout_ms = 20000;
+
+constexpr int passed = 0;
+constexpr int failed = 1;
+constexpr int impossible = 77;
 
 std::vector<Case>& cases() {
     static std::vector<Case> all;
@@ -58,18 +63,28 @@ class KernelLog {
     Fd fd_;
 };
 
-bool run_case(const Case& test) {
+/* Returns passed, failed, or impossible. */
+int run_case(const Case& test) {
     const pid_t child = fork();
     if (child == 0) {
         alarm(case_timeout_s);
         test.run();
-        _exit(0);
+        _exit(passed);
     }
     int status = 0;
     waitpid(child, &status, 0);
     if (WIFSIGNALED(status))
         std::printf("    %s\n", strsignal(WTERMSIG(status)));
-    return status == 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : failed;
+}
+
+void list(const char* title, const std::vector<std::string>& names) {
+    if (names.empty())
+        return;
+    std::printf("%s:", title);
+    for (const auto& name : names)
+        std::printf(" %s", name.c_str());
+    std::printf("\n");
 }
 
 } // namespace
@@ -81,31 +96,40 @@ Registration::Registration(const char* name, void (*run)()) {
 int run(const std::string& filter, const std::function<void()>& cleanup) {
     (void)std::setvbuf(stdout, nullptr, _IONBF, 0); /* cases fork, and may crash */
     KernelLog log;
-    std::string failures;
-    int failed = 0;
-    int ran = 0;
+    std::map<int, std::vector<std::string>> ends;
     for (const auto& test : cases()) {
         if (std::string(test.name).find(filter) == std::string::npos)
             continue;
         std::printf("[ RUN    ] %s\n", test.name);
-        bool passed = run_case(test);
+        int end = run_case(test);
         cleanup();
-        passed &= !log.complained();
-        std::printf("[ %s ] %s\n", passed ? "    OK" : "FAILED", test.name);
-        if (!passed)
-            failures += std::string(" ") + test.name;
-        failed += !passed;
-        ran++;
+        if (log.complained())
+            end = failed;
+        std::printf("[ %s ] %s\n",
+                    end == passed   ? "    OK"
+                    : end == failed ? "FAILED"
+                                    : "  NONE",
+                    test.name);
+        ends[end].emplace_back(test.name);
     }
-    if (failed)
-        std::printf("failed:%s\n", failures.c_str()); /* the end of the output must name them */
-    std::printf("%d of %d cases passed\n", ran - failed, ran);
-    return ran == 0 ? 1 : failed;
+    /* The end of the output must name them. */
+    list("impossible with this kernel", ends[impossible]);
+    list("failed", ends[failed]);
+    std::printf("%zu of %zu cases passed\n", ends[passed].size(),
+                ends[passed].size() + ends[failed].size());
+    return ends[passed].empty() ? 1 : static_cast<int>(ends[failed].size());
 }
 
 void fail(const char* file, int line, const std::string& what) {
     std::printf("    %s:%d: %s (errno %s)\n", file, line, what.c_str(), std::strerror(errno));
-    _exit(1);
+    _exit(failed);
+}
+
+void need(bool has, const char* what) {
+    if (has)
+        return;
+    std::printf("    this kernel has no %s\n", what);
+    _exit(impossible);
 }
 
 Fd new_eventfd() {

@@ -35,6 +35,10 @@ int run(const std::string& filter, const std::function<void()>& cleanup);
 
 [[noreturn]] void fail(const char* file, int line, const std::string& what);
 
+/* Ends the case if this kernel lacks what the case is about. It counts as neither passed nor
+ * failed. */
+void need(bool has, const char* what);
+
 inline std::string describe(const std::string& value) {
     return '"' + value + '"';
 }

@@ -25,6 +25,7 @@ constexpr uint64_t ram_iova = 0x40000000;
 struct Logged : Served {
     explicit Logged(const char* type = "small", uint64_t pages = small_pinned_pages)
         : Served(type), ram(pages * page_size), vm(uuid) {
+        need_log(vm);
         CHECK(vm.map(ram_iova, ram.get(), ram.size()) == 0);
         device.serve_reset();
     }
@@ -272,6 +273,7 @@ TEST(a_log_ends_with_its_vm) {
     const Ram ram(small_pinned_pages * page_size);
     for (int life = 0; life < 2; life++) {
         const Vm vm(served.uuid);
+        need_log(vm);
         CHECK(vm.map(ram_iova, ram.get(), ram.size()) == 0);
         served.device.serve_reset();
         CHECK_EQ(start_log(vm, ram_iova, ram.size()), 0);

@@ -20,6 +20,14 @@ int ask(const Vm& vm, uint32_t what, const Argument& argument) {
 
 } // namespace
 
+void need_log(const Vm& vm) {
+    vfio_device_feature feature = {};
+    feature.argsz = sizeof(feature);
+    feature.flags =
+        VFIO_DEVICE_FEATURE_PROBE | VFIO_DEVICE_FEATURE_SET | VFIO_DEVICE_FEATURE_DMA_LOGGING_START;
+    harness::need(vm.ioctl_device(VFIO_DEVICE_FEATURE, &feature) == 0, "log of writes");
+}
+
 int start_log(const Vm& vm, uint64_t iova, uint64_t size) {
     vfio_device_feature_dma_logging_range range = {iova, size};
     vfio_device_feature_dma_logging_control control = {};

@@ -10,6 +10,8 @@
 
 #include "vm.h"
 
+/* Ends the case if the device has no log: the kernel decides (compat.h). */
+void need_log(const Vm& vm);
 /* Each returns 0, or the errno. */
 int start_log(const Vm& vm, uint64_t iova, uint64_t size);
 int stop_log(const Vm& vm);

@@ -301,6 +301,7 @@ TEST(a_mediator_learns_how_fast_it_dirties_memory) {
  */
 TEST(pages_stay_pinned_while_a_log_tells_what_was_written) {
     const AnnouncedWithMemory machine;
+    need_log(machine.vm);
     CHECK_EQ(start_log(machine.vm, machine.iova, machine.ram.size()), 0);
     const vrdma_mdev_precopy before = machine.progress();
     CHECK_EQ(before.pinned, 0u);
