@@ -156,7 +156,7 @@ static irqreturn_t vrdma_eq_interrupt(int irq, void *data)
 {
 	struct vrdma_eq *eq = data;
 
-	vrdma_take_events(eq->buffer, &eq->consumer, vrdma_eqe_dispatch, eq->dev);
+	vrdma_take_events(eq->buffer, &eq->consumer, NULL, vrdma_eqe_dispatch, eq->dev);
 	return IRQ_HANDLED;
 }
 

@@ -24,9 +24,13 @@ typedef bool vrdma_event_handler(void *context, __u32 type, __u32 id, __u64 deta
  * VRDMA_EQ_SIZE bytes. The device writes no more entries than the consumer index leaves room for.
  * The index moves once, at the end, so this ends within one pass over the ring. Later entries raise
  * another interrupt.
+ *
+ * If interrupts is not NULL, it has the number of interrupts that were taken. The events of later
+ * ones stay in the ring, and each interrupt whose events are handed over is subtracted. So no
+ * interrupt comes whose events are gone. If the ring is empty, no other is expected.
  */
-static inline bool vrdma_take_events(void *buffer, __u32 *consumer, vrdma_event_handler *handle,
-				     void *context)
+static inline bool vrdma_take_events(void *buffer, __u32 *consumer, __u32 *interrupts,
+				     vrdma_event_handler *handle, void *context)
 {
 	struct vrdma_eq_control *control = (struct vrdma_eq_control *)buffer;
 	const struct vrdma_eqe *ring = (const struct vrdma_eqe *)(control + 1);
@@ -37,8 +41,15 @@ static inline bool vrdma_take_events(void *buffer, __u32 *consumer, vrdma_event_
 		const struct vrdma_eqe *eqe = &ring[vrdma_ring_slot(*consumer, VRDMA_EQ_DEPTH)];
 		__u32 header = vrdma_load_acquire(&eqe->header);
 
-		if (!vrdma_ring_valid(header, *consumer, VRDMA_EQ_DEPTH, VRDMA_EQE_PHASE))
+		if (!vrdma_ring_valid(header, *consumer, VRDMA_EQ_DEPTH, VRDMA_EQE_PHASE)) {
+			if (interrupts)
+				*interrupts = 0;
 			break;
+		}
+		if (interrupts && header & VRDMA_EQE_INTERRUPT && (*interrupts)-- == 0) {
+			*interrupts = 0;
+			break;
+		}
 		++*consumer;
 		go_on = handle(context, VRDMA_GET(VRDMA_EQE_TYPE, header), __le32_to_cpu(eqe->id),
 			       __le64_to_cpu(eqe->detail));

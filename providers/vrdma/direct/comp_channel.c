@@ -8,9 +8,9 @@
  *   vector. So the device wakes the program itself. The program takes the events by a call
  *   (vrdmadv_get_cq_event()), which empties the queue.
  *
- * The file of a direct channel is readable while there are events. After an event, it may be
- * readable once more without one: the device signals the eventfd after it has written the event,
- * and the program may have taken the event meanwhile.
+ * The file of a direct channel is readable while there are events, and only then. The device
+ * signals the eventfd after it has written events. So a channel takes the events of an interrupt
+ * only when the eventfd has counted it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -109,10 +109,6 @@ struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *conte
 /* The program's file of the channel. As a new one of the kernel's, it blocks. */
 static int open_file(const struct vrdma_eq *eq)
 {
-	uint64_t count;
-
-	while (read(eq->fd, &count, sizeof(count)) > 0)
-		; /* signals for an earlier owner; the eventfd does not block yet */
 	if (fcntl(eq->fd, F_SETFL, 0))
 		return -1;
 	return fcntl(eq->fd, F_DUPFD_CLOEXEC, 0);
@@ -142,7 +138,7 @@ struct ibv_comp_channel *vrdma_direct_create_direct_channel(struct vrdma_context
 	return ret ? fail_channel(channel, ret) : &channel->base;
 }
 
-/* As ibv_get_cq_event(). The eventfd is read first, because its count is older than the events. */
+/* As ibv_get_cq_event(). */
 int vrdma_direct_get_cq_event(struct vrdma_comp_channel *channel, struct ibv_cq **cq,
 			      void **cq_context)
 {
@@ -153,7 +149,7 @@ int vrdma_direct_get_cq_event(struct vrdma_comp_channel *channel, struct ibv_cq 
 	do {
 		if (read(channel->base.fd, &count, sizeof(count)) < 0)
 			return -1;
-	} while (!vrdma_events_take(dev, channel->eq, channel->events, &event));
+	} while (!vrdma_events_take(dev, channel->eq, count, channel->events, &event));
 	*cq = (struct ibv_cq *)(uintptr_t)event.element;
 	*cq_context = (*cq)->cq_context;
 	return 0;

@@ -87,6 +87,7 @@ struct vrdma_admin {
 struct vrdma_eq {
 	struct vrdma_buffer buffer; /* struct vrdma_eq_control, then entries */
 	uint32_t consumer;          /* free-running */
+	uint32_t interrupts; /* of a direct channel: taken, but their events not yet (event_queue.h) */
 	uint32_t handle;
 	int fd; /* its vector's */
 	const struct vrdma_event_channel
@@ -206,7 +207,7 @@ void vrdma_events_fatal(struct vrdma_dev *dev);
 struct vrdma_eq *vrdma_events_lend_queue(struct vrdma_dev *dev,
 					 const struct vrdma_event_channel *owner);
 void vrdma_events_return_queue(struct vrdma_dev *dev, const struct vrdma_event_channel *owner);
-bool vrdma_events_take(struct vrdma_dev *dev, struct vrdma_eq *eq,
+bool vrdma_events_take(struct vrdma_dev *dev, struct vrdma_eq *eq, uint64_t count,
 		       struct vrdma_event_channel *channel, struct vrdma_event *event);
 void vrdma_events_add_context(struct vrdma_dev *dev, struct vrdma_context *context);
 bool vrdma_events_share_context(struct vrdma_dev *dev, struct vrdma_context *context);

@@ -133,7 +133,7 @@ static bool dispatch(void *context, __u32 type, __u32 id, __u64 detail)
 /* Under the lock. False if the device has failed. */
 static bool empty_eq(struct vrdma_events *events, struct vrdma_eq *eq)
 {
-	return vrdma_take_events(eq->buffer.data, &eq->consumer, dispatch, events);
+	return vrdma_take_events(eq->buffer.data, &eq->consumer, NULL, dispatch, events);
 }
 
 static bool empty_eqs(struct vrdma_events *events)
@@ -148,6 +148,19 @@ static bool empty_eqs(struct vrdma_events *events)
 	return alive;
 }
 
+/* Without what came for an earlier owner. The eventfd of a queue that nobody owns does not block. */
+static void own_eq(struct vrdma_events *events, struct vrdma_eq *eq,
+		   const struct vrdma_event_channel *owner)
+{
+	uint64_t count;
+
+	while (read(eq->fd, &count, sizeof(count)) > 0)
+		;
+	empty_eq(events, eq);
+	eq->interrupts = 0;
+	eq->owner = owner;
+}
+
 /* Under the lock. NULL if none is left. */
 struct vrdma_eq *vrdma_events_lend_queue(struct vrdma_dev *dev,
 					 const struct vrdma_event_channel *owner)
@@ -156,7 +169,7 @@ struct vrdma_eq *vrdma_events_lend_queue(struct vrdma_dev *dev,
 
 	for (unsigned int i = THREAD_EQS; i < events->num_eqs; i++)
 		if (!events->eqs[i].owner) {
-			events->eqs[i].owner = owner;
+			own_eq(events, &events->eqs[i], owner);
 			return &events->eqs[i];
 		}
 	return NULL;
@@ -175,21 +188,46 @@ void vrdma_events_return_queue(struct vrdma_dev *dev, const struct vrdma_event_c
 	}
 }
 
+/* Under the lock. An event of any CQ of the channel, which has none. False if it has no CQ either. */
+static bool post_for_any_cq(struct vrdma_events *events, const struct vrdma_event_channel *channel)
+{
+	for (unsigned int i = 0; i < VRDMA_EVENT_BUCKETS; i++)
+		for (struct vrdma_event_target *at = events->cqs[i]; at; at = at->next) {
+			struct vrdma_cq *cq = container_of(at, struct vrdma_cq, target);
+
+			if (cq->completions.channel == channel) {
+				vrdma_event_post(&cq->completions, COMPLETION);
+				return true;
+			}
+		}
+	return false;
+}
+
 /*
- * Empties the queue of a direct channel, and takes the channel's next event. While there are more,
- * its file stays readable. False if there is none.
+ * The eventfd of a direct channel counts interrupts in its lower half. The upper half has a count
+ * while there are more events than the one that was taken.
  */
-bool vrdma_events_take(struct vrdma_dev *dev, struct vrdma_eq *eq,
+#define MORE_EVENTS (1ull << 32)
+
+/*
+ * Takes the events of the interrupts that the eventfd has counted, and then the channel's next
+ * event. The channel was readable, and callers rely on it. So if there is none, a CQ gets one: a
+ * CQ may be empty after an event anyway. That happens after a restart of vrdmad, and if a CQ was
+ * destroyed whose event was not read. False if the channel has no CQ.
+ */
+bool vrdma_events_take(struct vrdma_dev *dev, struct vrdma_eq *eq, uint64_t count,
 		       struct vrdma_event_channel *channel, struct vrdma_event *event)
 {
 	struct vrdma_events *events = &dev->events;
 	bool taken;
 
 	pthread_mutex_lock(&events->lock);
-	empty_eq(events, eq);
-	taken = vrdma_event_take(channel, event);
+	eq->interrupts += (uint32_t)count;
+	vrdma_take_events(eq->buffer.data, &eq->consumer, &eq->interrupts, dispatch, events);
+	taken = vrdma_event_take(channel, event) ||
+		(post_for_any_cq(events, channel) && vrdma_event_take(channel, event));
 	if (channel->first)
-		eventfd_write(eq->fd, 1);
+		eventfd_write(eq->fd, MORE_EVENTS);
 	pthread_mutex_unlock(&events->lock);
 	return taken;
 }

@@ -47,7 +47,6 @@ void EventQueue::dismiss() noexcept {
 
 EventQueue::Delivery EventQueue::deliver() noexcept {
     constexpr unsigned most = 64;
-    const std::uint32_t before = producer_;
     bool room = push_port();
     for (unsigned i = 0; i < most && room && !line_.empty(); ++i) {
         room = push_pending(*line_.front());
@@ -55,7 +54,8 @@ EventQueue::Delivery EventQueue::deliver() noexcept {
             line_.pop_front();
         }
     }
-    if (producer_ != before) {
+    if (producer_ != raised_) {
+        raised_ = producer_;
         host_.raise(vector_);
     }
     if (!room) {
@@ -127,7 +127,8 @@ bool EventQueue::push(std::uint32_t type, std::uint32_t id, std::uint64_t detail
     const std::uint32_t phase = (producer_ & depth_) == 0 ? VRDMA_EQE_PHASE : 0;
     store_relaxed(entry->id, id);
     store_relaxed(entry->detail, static_cast<__le64>(detail));
-    store_release(entry->header, phase | VRDMA_SET(VRDMA_EQE_TYPE, type));
+    const std::uint32_t interrupt = producer_ == raised_ ? VRDMA_EQE_INTERRUPT : 0;
+    store_release(entry->header, phase | interrupt | VRDMA_SET(VRDMA_EQE_TYPE, type));
     ++producer_;
     return true;
 }
@@ -140,7 +141,7 @@ Result<> EventQueue::restore(const EqState& state) noexcept {
     if (state.port_down > 1) {
         return fail(std::errc::invalid_argument);
     }
-    producer_ = state.producer;
+    producer_ = raised_ = state.producer;
     port_told_up_ = port_up_ = state.port_down == 0;
     return {};
 }

@@ -61,6 +61,7 @@ class alignas(cache_line) EventQueue {
     const std::uint32_t depth_; // a power of two
     const GuestBuffer buffer_;
     std::uint32_t producer_ = 0;
+    std::uint32_t raised_ = 0; // the producer index when the vector was raised last
     List<EventSource, &EventSource::line> line_;
     bool port_up_ = true;
     bool port_told_up_ = true;
