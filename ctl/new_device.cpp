@@ -15,6 +15,7 @@ namespace vrdma::ctl {
 namespace {
 
 constexpr char path_option[] = "--path";
+constexpr char personality_option[] = "--personality";
 
 // The option sets a key of the body. Without the option, vrdmad has a default for it.
 template <typename Value>
@@ -99,6 +100,8 @@ std::vector<CLI::Option*> NewDevice::add_socket_options(CLI::App* command) {
         text("--uplink", "uplink", "Its uplink or fabric, by default the type's; '' for none"),
         add_list(command, body_, "--vlans", "vlans", "VLANs of its uplink, as in 7,100-199"),
         add_list(command, body_, "--pkeys", "pkeys", "Its P_Keys, as in 0xffff,0x8001"),
+        text(personality_option, "personality", "The driver that it is made for, by default vrdma")
+            ->check(CLI::IsMember({"vrdma", "pvrdma"})),
         number("--clients", "clients", "Number of clients at a time, by default 1"),
         number("--window-gib", "window_gib", "Size of each client's IOVA space"),
         number("--weight", "weight", "Its part of the poller's time, compared with others'"),
@@ -116,7 +119,8 @@ std::vector<CLI::Option*> NewDevice::add_socket_options(CLI::App* command) {
 std::vector<CLI::Option*> NewDevice::add_cdi_options(CLI::App* command) {
     CLI::Option* const cdi =
         command->add_flag("--cdi", cdi_.wanted, "Make it a device that containers can get")
-            ->excludes(path_option);
+            ->excludes(path_option)
+            ->excludes(personality_option);
     CLI::Option* const directory = add_cdi_directory(command, cdi_)->needs(cdi);
     CLI::Option* const driver =
         command

@@ -44,8 +44,8 @@ def control(lab: Native, directory: Path) -> Iterator[Control]:
         yield control
 
 
-def plug_in(control: Control) -> contextlib.closing[Bus]:
-    return contextlib.closing(Bus(control.directory / "pv.sock"))
+def plug_in(control: Control, name: str = "pv") -> contextlib.closing[Bus]:
+    return contextlib.closing(Bus(control.directory / f"{name}.sock"))
 
 
 def gid_of(address: str) -> bytes:
@@ -94,6 +94,23 @@ def test_pingpong(control: Control, lab: Native, record: Record, measured: list[
         assert f"{iterations} iters in" in program.wait(TIMEOUT_S).stdout
         device = json.loads(control.says("device", "show", "pv", "--json"))
         assert device["state"] == "active"
+
+
+def test_create(control: Control) -> None:
+    """Creates a device while vrdmad runs; expects the driver to find VMware's, and the device to be gone afterwards.
+
+    A device with two clients cannot be VMware's.
+    """
+    path = control.directory / "made.sock"
+    words = ["device", "create", "small", "--name", "made", "--path", str(path), "--window-gib", "1",
+             "--personality", "pvrdma"]
+    assert "must be \"vrdma\", as the device has several clients" in control.refuses(*words, "--clients", "2")
+    assert control.says(*words) == f"{path}\n"
+    with plug_in(control, "made") as bus:
+        assert Driver(bus).probe()
+        assert json.loads(control.says("device", "show", "made", "--json"))["state"] == "active"
+        control.says("device", "destroy", "made", "--force")
+    assert not path.exists()
 
 
 def test_reload(control: Control) -> None:

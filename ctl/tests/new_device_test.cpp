@@ -34,6 +34,14 @@ TEST(NewDevice, MayHaveLessThanItsType) {
     EXPECT_EQ(parse({"small", "--qp", "7"}), "RequiresError");
 }
 
+TEST(NewDevice, IsMadeForAKnownDriver) {
+    EXPECT_EQ(parse({"small", "--name", "disk", "--personality", "pvrdma"}), "");
+    EXPECT_EQ(parse({"small", "--name", "disk", "--personality", "rxe"}), "ValidationError");
+    EXPECT_EQ(parse({"small", "--personality", "pvrdma"}), "RequiresError");
+    EXPECT_EQ(parse({"small", "--name", "disk", "--personality", "pvrdma", "--cdi"}),
+              "ExcludesError");
+}
+
 TEST(NewDevice, OfContainersHasItsOwnPath) {
     EXPECT_EQ(parse({"small", "--name", "web", "--cdi", "--driver", ""}), "");
     EXPECT_EQ(parse({"small", "--cdi"}), "RequiresError");
