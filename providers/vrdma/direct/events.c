@@ -148,7 +148,9 @@ static bool empty_eqs(struct vrdma_events *events)
 	return alive;
 }
 
-/* Without what came for an earlier owner. The eventfd of a queue that nobody owns does not block. */
+/*
+ * Drops what came for an earlier owner. The eventfd of a queue that nobody owns does not block.
+ */
 static void own_eq(struct vrdma_events *events, struct vrdma_eq *eq,
 		   const struct vrdma_event_channel *owner)
 {
@@ -188,7 +190,7 @@ void vrdma_events_return_queue(struct vrdma_dev *dev, const struct vrdma_event_c
 	}
 }
 
-/* Under the lock. An event of any CQ of the channel, which has none. False if it has no CQ either. */
+/* Under the lock, for a channel without events. False if it has no CQ. */
 static bool post_for_any_cq(struct vrdma_events *events, const struct vrdma_event_channel *channel)
 {
 	for (unsigned int i = 0; i < VRDMA_EVENT_BUCKETS; i++)
