@@ -108,12 +108,11 @@ class RoceStage {
 
     void poll() {
         constexpr int rounds = 8;
-        {
-            const fuzz::ChangingMemory::Turn turn{changing_};
+        changing_.turn([&] {
             for (int i = 0; i < rounds; ++i) {
                 hca_->poll();
             }
-        }
+        });
         while (!end_->receive().empty()) { // whatever it says, it is a packet
             wire::Packet packet;
             require(wire::parse(end_->receive(), packet) == wire::Drop::none);
