@@ -11,6 +11,7 @@
                    verbs that are named; running all of them there as well takes too long
 --where sockets    guests on this machine, whose devices are behind sockets of a vrdmad beside them; tests that need
                    them are marked `sockets`, and tests that use a host of the lab do not run there
+--where pvrdma     the same, and these devices are VMware's, with Linux's driver vmw_pvrdma in the guests
 --lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernels/kasan"
 --between          the pairs of the lab's guests between which each test runs, by number, instead of guest0 and guest1
 --few-cases        of a test that runs natively as well, only the first case of its parameters
@@ -44,7 +45,7 @@ from framework.native import Native, NativeHealth
 from framework.process import Failure, Record, Result
 from framework.rxe import add_rxe
 from framework.share import Share
-from framework.sockets import Sockets, SocketsHealth
+from framework.sockets import PVRDMA_DEVICE, PvrdmaSockets, Sockets, SocketsHealth
 from framework.verbs import Remote, Session
 
 pytest_plugins = ["framework.control", "framework.containers", "framework.moving"]
@@ -59,7 +60,9 @@ NOT_THERE = {
     "fabric": ["lab", "together", "lab_hosts", "roce", "sockets"],
     "lab-hosts": ["lab", "native", "hosts", "together", "fabric", "sockets"],
     "sockets": ["native", "hosts", "lab_hosts", "fabric"],
+    "pvrdma": ["native", "hosts", "lab_hosts", "fabric", "sockets"],
 }
+SOCKETS = {"sockets": Sockets, "pvrdma": PvrdmaSockets}
 NATIVE = {"native": Native, "hosts": Hosts, "fabric": FabricHosts}
 MEASURED = pytest.StashKey[list[str]]()
 # The host's own address, which guests find on their network, and an address that it gets for its processes.
@@ -121,7 +124,7 @@ def _beyond_few(items: list[pytest.Function]) -> list[pytest.Function]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     where = config.getoption("where")
     deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in NOT_THERE[where])
-                  or where == "sockets" and "host" in item.fixturenames]
+                  or where in SOCKETS and "host" in item.fixturenames]
     if config.getoption("few_cases"):
         deselected += _beyond_few([item for item in items if item not in deselected])
     config.hook.pytest_deselected(items=deselected)
@@ -154,8 +157,8 @@ def two_hosts(pytestconfig: pytest.Config) -> bool:
 def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Config) -> Iterator[Lab | Native]:
     options = pytestconfig.getoption("lab_options")
     where = pytestconfig.getoption("where")
-    if native or where == "sockets":
-        here = Sockets(record, options) if where == "sockets" else NATIVE[where](record)
+    if native or where in SOCKETS:
+        here = SOCKETS[where](record, options) if where in SOCKETS else NATIVE[where](record)
         try:
             here.up()
             yield here
@@ -208,8 +211,10 @@ def guest1(lab: Lab | Native, numbers: tuple[int, int]) -> Guest:
 
 
 @pytest.fixture(scope="session")
-def device(guest0: Guest, guest1: Guest) -> str:
+def device(guest0: Guest, guest1: Guest, pytestconfig: pytest.Config) -> str:
     """The name of the device under test, the same in both guests."""
+    if pytestconfig.getoption("where") == "pvrdma":
+        return PVRDMA_DEVICE
     if DEVICE == "rxe0":
         for guest in (guest0, guest1):
             add_rxe(guest)

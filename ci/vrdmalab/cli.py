@@ -98,6 +98,8 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
                     help=f"the releases of guest0, guest1, …, and again from the first (default: {releases.OWN})")
     up.add_argument("--sockets", type=_directory, metavar="DIR",
                     help="boot guests without hosts, whose devices are behind sockets of a vrdmad in this directory")
+    up.add_argument("--pvrdma", type=_directory, metavar="MODULE",
+                    help="these devices are VMware's: guests get this driver for them (ci/pvrdma-module)")
     up.add_argument("--movable", action="store_true", help="boot guests that can move to another host")
     up.add_argument("--json", action="store_true", help="print the result as JSON")
 

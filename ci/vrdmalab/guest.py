@@ -49,12 +49,12 @@ echo "$ADDRESSES" >"$device/addresses"
 """
 
 AWAIT_DEVICE = """
-modprobe vrdma_ib
+modprobe "$DRIVER"
 for try in $(seq 300); do
-    [ ! -d /sys/class/infiniband/vrdma0 ] || exit 0
+    [ ! -d "/sys/class/infiniband/$DEVICE" ] || exit 0
     sleep 0.1
 done
-echo "no vrdma0 under /sys/class/infiniband; the kernel says:" >&2
+echo "no $DEVICE under /sys/class/infiniband; the kernel says:" >&2
 dmesg | tail -n 30 >&2
 exit 1
 """
@@ -163,5 +163,6 @@ def wait_for_boot(guest: Guest, host: Address, address: Address, other_than: str
             raise VmError(guest.name, f"not up after {BOOT_S:.0f} s: {reason}", console(guest, host))
 
 
-def wait_for_device(guest: GuestNames, address: Address) -> None:
-    script(guest.name, address, AWAIT_DEVICE, "find its vrdma device")
+def wait_for_device(guest: GuestNames, address: Address, shape: Shape) -> None:
+    driver, device = ("vmw_pvrdma", "vmw_pvrdma0") if shape.pvrdma else ("vrdma_ib", "vrdma0")
+    script(guest.name, address, AWAIT_DEVICE, "find its device", DRIVER=driver, DEVICE=device)

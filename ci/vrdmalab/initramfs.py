@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 
 INIT = Path(__file__).parent / "vm/initramfs/init"
+# The first network interface of a guest with VMware's device is a vmxnet3.
 MODULES = (
-    "virtio_pci", "virtio_blk", "virtio_net", "ext4", "overlay", "9pnet_virtio", "9p", "vmw_vsock_virtio_transport",
-    "pvpanic-pci",
+    "virtio_pci", "virtio_blk", "vmxnet3", "virtio_net", "ext4", "overlay", "9pnet_virtio", "9p",
+    "vmw_vsock_virtio_transport", "pvpanic-pci",
 )  # fmt: skip
 # ext4 asks for it in kernels that have it, and does without it in newer ones.
 FORMER_MODULES = ("crc32c_generic",)

@@ -72,8 +72,8 @@ def up(shape: Shape) -> tuple[State, bool]:
         if state:
             _check_reusable(state, shape)
             return state, True
+        socket_guests.check(shape)
         if shape.sockets:
-            socket_guests.check(shape)
             newer_qemu.ensure()
         image = build_image(shape.packages)
         for _ in range(BOOT_TRIES - 1):
@@ -112,7 +112,8 @@ def _system(state: State, image: images.Image, kind: str, release: str, kernel: 
         stage = state.directory / "stage" / f"{kind}-{release}"
         releases.unpack(release, kind, stage)
     initrd = state.directory / f"{kind}-{release}.initrd"
-    return share.System(kernels.choose(kernel or releases.kernel_directory(release), image, initrd), stage)
+    driver = Path(state.shape.pvrdma) if kind == "guest" and state.shape.pvrdma else None
+    return share.System(kernels.choose(kernel or releases.kernel_directory(release), image, initrd), stage, driver)
 
 
 # That of hosts, and those of guests by their release.
@@ -211,7 +212,7 @@ def _await_guest(state: State, guest: Guest | SocketGuest, other_than: str = "")
         else:
             guests.wait_for_boot(guest, state.address(guest.host), state.address(guest), other_than)
         if state.with_vrdma:
-            guests.wait_for_device(guest, state.address(guest))
+            guests.wait_for_device(guest, state.address(guest), state.shape)
     say(f"{guest.name} is up")
 
 

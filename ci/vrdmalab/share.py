@@ -39,6 +39,7 @@ class System:
 
     kernel: Kernel
     stage: Path
+    driver: Path | None = None  # one more module
 
 
 def assemble(share: Path, host: System, guests: dict[str, System], agent: Path, preload: Path,
@@ -59,6 +60,7 @@ def assemble(share: Path, host: System, guests: dict[str, System], agent: Path, 
         (tree / LAB_FILES / "token").chmod(0o600)
         _merge_usr(tree)
         _strip_modules(tree)
+        _add_driver(tree, system)
         _lay_modules(tree, system.kernel)
     for release, guest in guests.items():
         _lay_boot_files(fresh / "tree/boot" / release, guest.kernel, kernel_on_disk)
@@ -117,6 +119,13 @@ def _strip_modules(tree: Path) -> None:
     for module in (HOST_MODULE, GUEST_MODULE):
         for path in (tree / "usr/lib/modules").rglob(module):
             subprocess.run(["strip", "--strip-debug", path], check=True)
+
+
+def _add_driver(tree: Path, system: System) -> None:
+    if system.driver:
+        updates = tree / "usr/lib/modules" / system.kernel.release / "updates"
+        updates.mkdir(parents=True, exist_ok=True)
+        shutil.copy(system.driver, updates)
 
 
 def _guests_tree(release: str) -> str:

@@ -20,7 +20,16 @@ MAX_GUESTS = 2
 DOOR = "eth1"
 
 
+# PVRDMA's driver looks for the NIC in function 0 of its own slot.
+NIC_SLOT = "10.0"
+PVRDMA_SLOT = "10.1"
+
+
 def check(shape: Shape) -> None:
+    if shape.pvrdma and not shape.sockets:
+        raise LabError("--pvrdma needs --sockets")
+    if not shape.sockets:
+        return
     if shape.guests > MAX_GUESTS or shape.hosts > 1 or shape.movable:
         raise LabError(f"--sockets takes at most {MAX_GUESTS} --guests, and neither --hosts nor --movable")
     for index in range(shape.guests):
@@ -40,6 +49,19 @@ def _cable(guest: SocketGuest) -> str:
     return f"dgram,id=lan,{','.join(ends)}"
 
 
+def _nic(guest: SocketGuest, shape: Shape) -> str:
+    place = f"vmxnet3,addr={NIC_SLOT},multifunction=on" if shape.pvrdma else "virtio-net-pci"
+    return f"{place},netdev=lan,mac={guest.mac},romfile="
+
+
+def _device(guest: SocketGuest, shape: Shape) -> str:
+    device: dict[str, object] = {"driver": "vfio-user-pci", "id": "vrdma",
+                                 "socket": {"type": "unix", "path": socket(shape, guest)}}
+    if shape.pvrdma:
+        device |= {"addr": PVRDMA_SLOT, "x-no-posted-writes": True}
+    return json.dumps(device)
+
+
 def start(directory: Path, guest: SocketGuest, shape: Shape, kernel: Kernel, disk: Path, accelerator: str,
           with_vrdma: bool) -> subprocess.Popen:
     """Starts QEMU in the lab's directory. The device reaches only memory that QEMU shares.
@@ -57,10 +79,9 @@ def start(directory: Path, guest: SocketGuest, shape: Shape, kernel: Kernel, dis
         "-fsdev",
         f"local,id=lab,path=share/guests/{shape.release(guest)},security_model=none,readonly=on,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
-        "-netdev", _cable(guest), "-device", f"virtio-net-pci,netdev=lan,mac={guest.mac},romfile=",
+        "-netdev", _cable(guest), "-device", _nic(guest, shape),
         *hosts.common_arguments(directory, guest, accelerator),
     ]  # fmt: skip
     if with_vrdma:
-        device = {"driver": "vfio-user-pci", "id": "vrdma", "socket": {"type": "unix", "path": socket(shape, guest)}}
-        command += ["-device", json.dumps(device)]
+        command += ["-device", _device(guest, shape)]
     return hosts.launch(directory, guest, command, environment=NEWER.environment)

@@ -33,6 +33,7 @@ class Shape:
     guest_releases: tuple[str, ...] = (releases.OWN,)  # of guest0, guest1 and so on, and again from the first
     movable: bool = False  # guests can move between hosts, which needs a newer QEMU
     sockets: str | None = None  # the directory of the sockets of guests without hosts
+    pvrdma: str | None = None  # their devices are VMware's, and this is the driver (ci/pvrdma-module)
 
     @property
     def cpus_of_host(self) -> int:

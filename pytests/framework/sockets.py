@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Guests whose devices are behind sockets of a vrdmad on this machine: two QEMUs beside it, without a host."""
 
+import subprocess
+
 from .health import Kernels
 from .lab import PROJECT, Guest, Lab
 from .native import Native, NativeHealth
 from .process import Process, Record
+
+
+PVRDMA_DEVICE = "vmw_pvrdma0"
 
 
 class NoWires:
@@ -48,6 +53,17 @@ class Sockets(Native):
     def _binding(self, name: str) -> str:
         """The MAC address of the guest's NIC."""
         return f'mac = "52:54:00:77:01:0{int(name.removeprefix("guest")) + 1}"\n'
+
+
+class PvrdmaSockets(Sockets):
+    """Their devices are VMware's. Linux's driver and Debian's provider are in the guests."""
+
+    def __init__(self, record: Record, options: list[str]) -> None:
+        module = subprocess.run([PROJECT / "ci/pvrdma-module"], check=True, stdout=subprocess.PIPE, text=True)
+        super().__init__(record, ["--pvrdma", module.stdout.strip(), *options])
+
+    def _binding(self, name: str) -> str:
+        return f'{super()._binding(name)}personality = "pvrdma"\n'
 
 
 class SocketsHealth(NativeHealth):

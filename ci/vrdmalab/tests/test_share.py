@@ -41,12 +41,13 @@ def put(path: Path, text: str = "") -> None:
     path.write_text(text)
 
 
-def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", **guest_kernels: Kernel) -> Path:
+def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", driver: Path | None = None,
+             **guest_kernels: Kernel) -> Path:
     """For guests of a release, or of those that are named with their kernels."""
     for name in ("agent", "preload"):
         put(directory / name, name)
     result = directory / "share"
-    guests = {release: System(chosen, directory / "stage/guest")
+    guests = {release: System(chosen, directory / "stage/guest", driver)
               for release, chosen in (guest_kernels or {"bookworm": kernel}).items()}
     share.assemble(result, System(kernel, directory / "stage/host"), guests, directory / "agent",
                    directory / "preload", "hosts file", "secret", mediator_config)
@@ -62,6 +63,15 @@ def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, kernel: Ke
     assert not (result / "guests/bookworm/tree/usr/sbin/vrdmad").exists()
     for tree in ("tree", "guests/bookworm/tree"):
         assert (result / tree / "etc/hosts").read_text() == "hosts file"
+
+
+def test_guests_may_get_one_more_driver(tmp_path: Path, kernel: Kernel) -> None:
+    put(tmp_path / "vmw_pvrdma.ko", "driver")
+    result = assemble(tmp_path, kernel, driver=tmp_path / "vmw_pvrdma.ko")
+    modules = result / f"guests/bookworm/tree/usr/lib/modules/{KERNEL}"
+    assert (modules / "updates/vmw_pvrdma.ko").read_text() == "driver"
+    assert (modules / "modules.dep").exists()
+    assert not list((result / "tree").rglob("vmw_pvrdma.ko"))
 
 
 def test_top_level_directories_are_merged_into_usr(tmp_path: Path, kernel: Kernel) -> None:

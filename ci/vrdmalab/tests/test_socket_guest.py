@@ -29,6 +29,12 @@ def test_other_shapes_are_refused(directory: str, shape: dict) -> None:
         socket_guest.check(Shape(sockets=directory, **shape))
 
 
+def test_devices_of_vmwares_are_behind_sockets(directory: str) -> None:
+    socket_guest.check(Shape(sockets=directory, pvrdma="/lib/vmw_pvrdma.ko"))
+    with pytest.raises(LabError, match="--pvrdma needs --sockets"):
+        socket_guest.check(Shape(pvrdma="/lib/vmw_pvrdma.ko"))
+
+
 def test_a_missing_socket_is_named(directory: str) -> None:
     path = Path(directory, "guest1.sock")
     path.unlink()
