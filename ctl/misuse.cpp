@@ -2,6 +2,7 @@
 #include "ctl/misuse.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>

@@ -2,6 +2,7 @@
 #include "mediator/management/routes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

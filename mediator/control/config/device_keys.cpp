@@ -2,6 +2,7 @@
 #include "mediator/control/config/device_keys.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

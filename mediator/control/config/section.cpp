@@ -2,6 +2,7 @@
 #include "mediator/control/config/section.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <sstream>
 #include <string>
