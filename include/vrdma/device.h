@@ -717,7 +717,7 @@ struct vrdma_eqe {
 };
 VRDMA_CHECK_SIZE(struct vrdma_eqe, 16);
 #define VRDMA_EQE_PHASE VRDMA_BIT(31)
-#define VRDMA_EQE_INTERRUPT VRDMA_BIT(30) /* the device raises the vector for it and those behind */
+#define VRDMA_EQE_INTERRUPT VRDMA_BIT(30) /* the vector is raised for it and those behind */
 #define VRDMA_EQE_TYPE VRDMA_MASK(7, 0)
 #define VRDMA_EQE_COMPLETION 0x80 /* id: the CQ; lower types are those of enum ib_event_type */
 #define VRDMA_EQE_PAGE_FAULT 0x81 /* id: the region's key */

@@ -87,7 +87,7 @@ struct vrdma_admin {
 struct vrdma_eq {
 	struct vrdma_buffer buffer; /* struct vrdma_eq_control, then entries */
 	uint32_t consumer;          /* free-running */
-	uint32_t interrupts; /* of a direct channel: taken, but their events not yet (event_queue.h) */
+	uint32_t interrupts; /* counted by a direct channel whose events it has not taken yet */
 	uint32_t handle;
 	int fd; /* its vector's */
 	const struct vrdma_event_channel
