@@ -22,9 +22,10 @@ def test_what_is_wanted_comes_with_all_it_needs() -> None:
     assert names(closure(MODULES_DEP, ("ext4", "mbcache"))) == {"ext4.ko", "mbcache.ko", "jbd2.ko", "crc32c.ko"}
 
 
-def test_a_former_module_is_wanted_where_there_is_one() -> None:
+def test_an_optional_module_is_wanted_where_there_is_one() -> None:
     assert wanted(MODULES_DEP, "") == MODULES
     assert wanted(MODULES_DEP + "kernel/crypto/crc32c_generic.ko:\n", "") == ("crc32c_generic", *MODULES)
+    assert wanted(MODULES_DEP + "kernel/drivers/net/vmxnet3/vmxnet3.ko:\n", "") == ("vmxnet3", *MODULES)
 
 
 def test_a_built_in_module_is_not_wanted() -> None:
