@@ -25,9 +25,9 @@ typedef bool vrdma_event_handler(void *context, __u32 type, __u32 id, __u64 deta
  * The index moves once, at the end, so this ends within one pass over the ring. Later entries raise
  * another interrupt.
  *
- * If interrupts is not NULL, it has the number of interrupts that were taken. The events of later
- * ones stay in the ring, and each interrupt whose events are handed over is subtracted. So no
- * interrupt comes whose events are gone. If the ring is empty, no other is expected.
+ * If interrupts is not NULL, it counts the interrupts that have come. Events of later interrupts
+ * stay in the ring, so no interrupt comes for events that are gone. An interrupt whose events are
+ * handed over is subtracted. When the ring is empty, the count becomes zero.
  */
 static inline bool vrdma_take_events(void *buffer, __u32 *consumer, __u32 *interrupts,
 				     vrdma_event_handler *handle, void *context)
@@ -46,9 +46,10 @@ static inline bool vrdma_take_events(void *buffer, __u32 *consumer, __u32 *inter
 				*interrupts = 0;
 			break;
 		}
-		if (interrupts && header & VRDMA_EQE_INTERRUPT && (*interrupts)-- == 0) {
-			*interrupts = 0;
-			break;
+		if (interrupts && header & VRDMA_EQE_INTERRUPT) {
+			if (!*interrupts)
+				break;
+			--*interrupts;
 		}
 		++*consumer;
 		go_on = handle(context, VRDMA_GET(VRDMA_EQE_TYPE, header), __le32_to_cpu(eqe->id),

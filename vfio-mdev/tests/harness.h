@@ -35,8 +35,7 @@ int run(const std::string& filter, const std::function<void()>& cleanup);
 
 [[noreturn]] void fail(const char* file, int line, const std::string& what);
 
-/* Ends the case if this kernel lacks what the case is about. It counts as neither passed nor
- * failed. */
+/* Ends the case if this kernel lacks what it is about. Then it has neither passed nor failed. */
 void need(bool has, const char* what);
 
 inline std::string describe(const std::string& value) {
