@@ -19,7 +19,7 @@ import time
 import zlib
 from collections.abc import Sequence
 
-import pyverbs.enums as e
+from constants import e
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ, CQEX, CompChannel, CqInitAttrEx, PollCqAttr
 from pyverbs.device import Context

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Two queue pairs of one device, connected to each other."""
 
-import pyverbs.enums as e
+from constants import e
 
 from endpoints import Cq, Device, Pd, Qp
 

@@ -6,7 +6,7 @@ import mmap
 import os
 import zlib
 
-import pyverbs.enums as e
+from constants import e
 from pyverbs.device import DM, AllocDmAttr, Context
 from pyverbs.mr import DMMR, MR
 from pyverbs.pd import PD

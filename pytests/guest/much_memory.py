@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-import pyverbs.enums as e
+from constants import e
 from pyverbs.mr import MR
 
 from endpoints import Device

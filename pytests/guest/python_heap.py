@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-import pyverbs.enums as e
+from constants import e
 from pyverbs.mr import MR
 
 from endpoints import Device
