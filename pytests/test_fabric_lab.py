@@ -24,7 +24,6 @@ from test_across_hosts_lab import (  # noqa: F401 (these tests use the peer defi
     test_bandwidth,
     test_datagrams,
     test_large_messages,
-    test_latency,
     test_messages,
     test_pingpong,
     test_rping,
