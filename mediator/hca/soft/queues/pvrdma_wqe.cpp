@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "mediator/hca/address_vector.h"
+#include "mediator/hca/queue_pair.h"
 #include "mediator/hca/soft/queues/sge_list.h"
 
 namespace vrdma::hca::soft::pvrdma {
@@ -199,6 +200,9 @@ pvrdma_cqe to_cqe(const vrdma_cqe& entry, std::uint64_t wr_id, std::uint32_t qp)
     to.pkey_index = entry.pkey_index;
     to.port = port_number;
     to.header = header_of(entry);
+    // The provider has no other field for it than that of our own (vrdma/queue.h). The kernel reads
+    // `header`, and would answer a management datagram with that as its service level.
+    to.sl = grh && entry.qpn != gsi_qpn.value ? entry.header : std::uint8_t{0};
     return to;
 }
 

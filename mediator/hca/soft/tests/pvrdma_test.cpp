@@ -386,6 +386,7 @@ TEST_F(Pvrdma, Datagrams) {
     EXPECT_EQ(got.src_qpn, from.qpn);
     EXPECT_EQ(got.flags, PVRDMA_WC_GRH | PVRDMA_WC_HEADER);
     EXPECT_EQ(got.header, PVRDMA_HEADER_IPV6);
+    EXPECT_EQ(got.sl, VRDMA_CQE_HEADER_IPV6);
     EXPECT_EQ(mr_.buffer.read(30040, 500), mr_.buffer.read(0, 500));
 }
 
