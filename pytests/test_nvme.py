@@ -50,7 +50,9 @@ CONNECT = """
 echo transport={transport},traddr={address},trsvcid={port},nqn={name},nr_io_queues=1 > /dev/nvme-fabrics
 until test -b {block}; do sleep 0.05; done
 """
+# udev opens a disk that was written, and an open disk keeps its controller's name from the next one.
 DISCONNECT = """
+udevadm settle
 echo 1 > /sys/class/nvme/nvme0/delete_controller
 while test -e {block}; do sleep 0.05; done
 """
