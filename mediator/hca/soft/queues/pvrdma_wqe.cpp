@@ -42,13 +42,14 @@ bool is_legal(std::uint32_t opcode, const WqeLimits& limits) noexcept {
     return opcode < end && (limits.opcodes >> opcode & 1) != 0;
 }
 
-// The QP sends in its own PD, whatever the address handle's was.
+// A program's AH is an address vector that only the provider keeps. It has its PD's number.
 WqeError parse_datagram(const pvrdma_sq_wqe& raw, SendWqe& wqe) noexcept {
     const pvrdma_av& from = raw.ud.av;
     wqe.qkey = raw.ud.qkey;
     wqe.ah = {};
     wqe.dest_qpn = Qpn{raw.ud.dest_qpn};
     wqe.has_av = true;
+    wqe.av_pd = PdId{VRDMA_GET(PVRDMA_AV_PD, from.port_pd)};
     wqe.av = {};
     std::ranges::copy(from.dgid, std::begin(wqe.av.dgid));
     std::ranges::copy(from.dmac, std::begin(wqe.av.dmac));

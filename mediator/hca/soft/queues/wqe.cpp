@@ -184,6 +184,7 @@ WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,
     }
     std::uint32_t payload_offset = limits.payload_offset;
     wqe.has_av = (ctrl & VRDMA_SQ_AV) != 0;
+    wqe.av_pd = {};
     if (wqe.has_av) {
         if (const WqeError error = parse_av(entry, limits, wqe, payload_offset)) {
             return error;

@@ -91,6 +91,7 @@ struct Message {
 struct SendWqe : Message {
     AhId ah;
     bool has_av = false; // av replaces the AH
+    PdId av_pd;          // of the AH that it was, for PVRDMA; else none
     vrdma_av av;
     Qpn dest_qpn;
     std::uint32_t qkey = 0;

@@ -371,7 +371,7 @@ TEST_F(Pvrdma, Datagrams) {
     pvrdma_sq_wqe wqe = send_wqe(4);
     wqe.ud.dest_qpn = to.qpn;
     wqe.ud.qkey = qkey;
-    wqe.ud.av.port_pd = VRDMA_SET(PVRDMA_AV_PORT, 1u) | 1;
+    wqe.ud.av.port_pd = VRDMA_SET(PVRDMA_AV_PORT, 1u) | Guest::pd.value;
     wqe.ud.av.hop_limit = 64;
     const Gid gid = other_gid(1);
     std::ranges::copy(gid, std::begin(wqe.ud.av.dgid));
@@ -388,6 +388,11 @@ TEST_F(Pvrdma, Datagrams) {
     EXPECT_EQ(got.header, PVRDMA_HEADER_IPV6);
     EXPECT_EQ(got.sl, VRDMA_CQE_HEADER_IPV6);
     EXPECT_EQ(mr_.buffer.read(30040, 500), mr_.buffer.read(0, 500));
+
+    // An AH of another PD.
+    wqe.ud.av.port_pd = VRDMA_SET(PVRDMA_AV_PORT, 1u) | (Guest::pd.value + 1);
+    from.post_send(wqe, std::array{mr_.sge(0, 500)});
+    EXPECT_EQ(wait_pv(cq_).status, std::uint32_t{IBV_WC_LOC_QP_OP_ERR});
 }
 
 // A region without memory gets pages by a directory, and loses them by an invalidation.

@@ -220,7 +220,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::
 // The address vector of a datagram. nullptr if its AH does not exist or belongs to another PD.
 const vrdma_av* destination(const QueuePair& qp, const SendWqe& wqe) noexcept {
     if (wqe.has_av) {
-        return &wqe.av;
+        return wqe.av_pd == PdId{} || wqe.av_pd == qp.pd ? &wqe.av : nullptr;
     }
     const AddressHandle* ah = qp.slice.ah(wqe.ah);
     return ah != nullptr && ah->pd == qp.pd ? &ah->av : nullptr;
