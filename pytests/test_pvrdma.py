@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.control import Control, running
+from framework.control import Control, public_directory, running
 from framework.lab import TIMEOUT_S
 from framework.native import ADDRESSES, BUILD, Native
 from framework.process import Process, Record
@@ -25,11 +25,13 @@ from framework.pvrdma import CONFIG, Bus, Driver
 pytestmark = [pytest.mark.native, pytest.mark.together]
 
 RECV = 0x80
+MAC = "52:54:00:77:01:01"
 DEVICES = """
 [[vfio_user]]
 name = "pv"
 socket = "{directory}/pv.sock"
 personality = "pvrdma"
+mac = "{mac}"
 window_gib = 1
 [[vfio_user]]
 name = "ours"
@@ -40,24 +42,66 @@ window_gib = 64
 
 @pytest.fixture
 def control(lab: Native, directory: Path) -> Iterator[Control]:
-    with running(directory, lab.sanitizers.ours(), DEVICES.format(directory=directory)) as control:
+    with running(directory, lab.sanitizers.ours(), DEVICES.format(directory=directory, mac=MAC)) as control:
         yield control
 
 
+@pytest.fixture
+def other_control(lab: Native) -> Iterator[Control]:
+    """Another vrdmad, with the same devices."""
+    with public_directory() as directory:
+        text = DEVICES.format(directory=directory, mac=MAC)
+        with running(directory, lab.sanitizers.ours(), text) as control:
+            yield control
+
+
+def path_of(control: Control, name: str = "pv") -> Path:
+    return control.directory / f"{name}.sock"
+
+
 def plug_in(control: Control, name: str = "pv") -> contextlib.closing[Bus]:
-    return contextlib.closing(Bus(control.directory / f"{name}.sock"))
+    return contextlib.closing(Bus(path_of(control, name)))
+
+
+def restart(control: Control, bus: Bus) -> None:
+    """Restarts vrdmad under a client that keeps its device meanwhile."""
+    control.vrdmad.terminate()
+    bus.await_request(TIMEOUT_S)
+    state = bus.take_away()
+    control.vrdmad.wait(TIMEOUT_S)
+    control.start_again()
+    bus.bring_back(path_of(control), state)
 
 
 def gid_of(address: str) -> bytes:
     return bytes(10) + b"\xff\xff" + socket.inet_aton(address)
 
 
-def test_pingpong(control: Control, lab: Native, record: Record, measured: list[str]) -> None:
+def play(driver: Driver, number: int, size: int) -> None:
+    """Sends a message, and receives one."""
+    driver.post_recv(number, size)
+    driver.post_send(1 << 40 | number, size)
+    done: set[int] = set()
+    end = time.monotonic() + TIMEOUT_S
+    while len(done) < 2:
+        completion = driver.poll()
+        if completion:
+            wr_id, qp, opcode, status = completion
+            assert (qp, status) == (driver.handle, 0)
+            assert opcode == (RECV if wr_id < 1 << 40 else 0)
+            done.add(wr_id)
+        assert time.monotonic() < end
+    assert done == {number, 1 << 40 | number}
+
+
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_pingpong(control: Control, lab: Native, record: Record, measured: list[str], restarts: int) -> None:
     """Plays ping-pong with ibv_rc_pingpong on vrdma's own device, which checks what it receives.
 
-    Expects each message to complete at both.
+    Restarts vrdmad meanwhile. Expects each message to complete at both.
     """
     iterations, size, port = 1000, 4096, next_port()
+    interrupted = [iterations * number // (restarts + 1) for number in range(1, restarts + 1)]
     own, other = ADDRESSES.values()
     with plug_in(control) as bus:
         driver = Driver(bus)
@@ -77,23 +121,40 @@ def test_pingpong(control: Control, lab: Native, record: Record, measured: list[
             exchange.sendall(b"done\0")
         begin = time.monotonic()
         for number in range(iterations):
-            driver.post_recv(number, size)
-            driver.post_send(1 << 40 | number, size)
-            done: set[int] = set()
-            while len(done) < 2:
-                completion = driver.poll()
-                if completion:
-                    wr_id, qp, opcode, status = completion
-                    assert (qp, status) == (driver.handle, 0)
-                    assert opcode == (RECV if wr_id < 1 << 40 else 0)
-                    done.add(wr_id)
-                assert time.monotonic() - begin < TIMEOUT_S
-            assert done == {number, 1 << 40 | number}
-        measured.append(f"round trip between a model of vmw_pvrdma in Python and our device: "
-                        f"{(time.monotonic() - begin) / iterations * 1e6:.0f} us")
+            play(driver, number, size)
+            if number in interrupted:
+                restart(control, bus)
+        if not restarts:
+            measured.append(f"round trip between a model of vmw_pvrdma in Python and our device: "
+                            f"{(time.monotonic() - begin) / iterations * 1e6:.0f} us")
         assert f"{iterations} iters in" in program.wait(TIMEOUT_S).stdout
         device = json.loads(control.says("device", "show", "pv", "--json"))
         assert device["state"] == "active"
+
+
+def test_move(control: Control, other_control: Control) -> None:
+    """Moves the device to another vrdmad and back, with a queue pair that is connected to itself.
+
+    Expects its messages and the driver's commands to continue, and a vrdmad whose device does not fit to refuse it.
+    """
+    size = 4096
+    with plug_in(control) as bus:
+        driver = Driver(bus)
+        assert driver.probe()
+        driver.bind(gid_of("10.0.0.5"))
+        driver.set_up(size)
+        driver.connect(driver.qpn, 1, 1, gid_of("10.0.0.5"))
+        for number, here in enumerate([other_control, control, other_control]):
+            play(driver, number, size)
+            state = bus.take_away()
+            with pytest.raises(AssertionError, match="Invalid argument"):
+                bus.bring_back(path_of(here), state[:-1] + b"x")
+            bus.bring_back(path_of(here), state)
+            assert json.loads(here.says("device", "show", "pv", "--json"))["state"] == "active"
+            play(driver, number, size)
+            assert driver.ports() == 1
+        driver.remove()
+        assert driver.probe()
 
 
 def test_create(control: Control) -> None:

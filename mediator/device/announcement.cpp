@@ -78,6 +78,9 @@ std::vector<verbs::SectionFormat> Device::formats() const {
     std::vector formats(sections.begin(), sections.end());
     formats.push_back(
         {static_cast<std::uint32_t>(Section::connections), hca_.connection_version()});
+    if (const auto own = personality_->section()) {
+        formats.push_back(*own);
+    }
     return formats;
 }
 
@@ -108,7 +111,9 @@ Result<> Device::admit_formats(StateReader& reader) {
         theirs->push_back(first_connections);
     }
     if (*theirs != own) {
-        log_.warn("refuses a device from a vrdmad that saves it in another format");
+        log_.warn(
+            "refuses a device of another personality, or from a vrdmad that saves it in"
+            " another format");
         return fail(std::errc::protocol_not_supported);
     }
     return {};

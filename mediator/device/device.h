@@ -52,8 +52,6 @@ class Device final : public hca::SliceHost, private Personality::Owner {
     void reset() override;
 
     bool enabled() const noexcept override { return enabled_.has_value(); }
-    // Whether its state can be saved, and restored elsewhere.
-    bool is_movable() const noexcept { return personality_->is_movable(); }
 
     // Only between a reset and the guest's next access, and only if the device shares its identity
     // with no other function.
@@ -112,6 +110,8 @@ class Device final : public hca::SliceHost, private Personality::Owner {
     std::optional<vrdma_counters> counters() const;
 
     void raise(unsigned vector) noexcept override { personality_->raise(vector); }
+    // The guest may have missed any interrupt.
+    void raise_all() noexcept { personality_->raise_all(); }
     // NOLINTNEXTLINE(bugprone-exception-escape)
     void fatal(std::string_view why) noexcept override;
 

@@ -72,6 +72,7 @@ std::vector<std::byte> Device::save() const {
     StateWriter writer;
     writer.begin(Section::device, DeviceState::version, 1);
     writer.put(state());
+    personality_->save_section(writer);
     if (enabled_) {
         enabled_->objects.save(writer);
     }
@@ -140,13 +141,18 @@ Result<> Device::restore_from(StateReader& reader) {
     if (!state) {
         return fail(state.error());
     }
-    personality_->restore(*state);
+    if (const auto taken = personality_->restore(*state, reader); !taken) {
+        return taken;
+    }
     if (state->status == VRDMA_STATUS_ENABLED) {
         if (const auto restored = restore_enabled(reader, *state); !restored) {
             return restored;
         }
         enabled_->slice->set_clock(state->clock);
-        personality_->restore_enabled(*state);
+        if (const auto restored = personality_->restore_enabled(*state, enabled_->objects);
+            !restored) {
+            return restored;
+        }
     } else if (state->status != VRDMA_STATUS_READY && state->status != VRDMA_STATUS_FATAL) {
         return fail(std::errc::invalid_argument);
     }

@@ -10,6 +10,11 @@ void Personality::show(std::uint32_t offset, std::uint32_t value) noexcept {
         value, std::memory_order_release);
 }
 
+std::uint32_t Personality::shown(std::uint32_t offset) const noexcept {
+    return std::atomic_ref{owner_.port().registers()[offset / sizeof(std::uint32_t)]}.load(
+        std::memory_order_acquire);
+}
+
 void Personality::show_mac(std::uint32_t low, std::uint32_t high) noexcept {
     const verbs::Mac& mac = owner_.function_id().identity().mac;
     show(low, mac[0] | mac[1] << 8 | mac[2] << 16 | std::uint32_t{mac[3]} << 24);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "mediator/base/log.h"
@@ -17,6 +18,7 @@
 #include "mediator/device/host_port.h"
 #include "mediator/hca/queue_format.h"
 #include "mediator/verbs/objects.h"
+#include "mediator/verbs/saved_state.h"
 
 namespace vrdma {
 
@@ -87,20 +89,25 @@ class Personality {
     virtual void abandon() = 0;
 
     virtual void raise(unsigned vector) noexcept = 0;
+    // Raises each vector whose interrupt the guest may have missed.
+    virtual void raise_all() noexcept = 0;
 
-    // Whether the state of such a device can be saved. If not, the rest is never called.
-    virtual bool is_movable() const noexcept = 0;
+    // Sets its fields of the record. save_section() then writes what it has in a section of its
+    // own, in the named format. Nothing: it has none.
     virtual void save(DeviceState& state) const = 0;
-    // Takes the registers of a device that is restored, after a reset; then, once it is enabled,
-    // the position in its commands.
-    virtual void restore(const DeviceState& state) = 0;
-    virtual void restore_enabled(const DeviceState& state) = 0;
+    virtual std::optional<verbs::SectionFormat> section() const noexcept { return std::nullopt; }
+    virtual void save_section(StateWriter& /*writer*/) const {}
+    // Takes the registers of a device that is restored, after a reset; then, once it is enabled and
+    // has its objects again, the position in its commands.
+    virtual Result<> restore(const DeviceState& state, StateReader& reader) = 0;
+    virtual Result<> restore_enabled(const DeviceState& state, verbs::Objects& objects) = 0;
 
   protected:
     // The owner must outlive it.
     explicit Personality(Owner& owner) : owner_{owner} {}
 
     void show(std::uint32_t offset, std::uint32_t value) noexcept;
+    std::uint32_t shown(std::uint32_t offset) const noexcept;
     // In two registers, its first byte in the lowest one of `low`.
     void show_mac(std::uint32_t low, std::uint32_t high) noexcept;
     // A command was taken then, and is done.

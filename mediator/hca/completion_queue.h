@@ -30,6 +30,8 @@ struct CqSpec {
 
 struct CqState {
     std::uint32_t producer = 0;
+    // In place as VRDMA_CQ_ARM_SEQUENCE. For PVRDMA 1 if its guest has asked for an event, as
+    // arm_cq() tells; a later request may be lost on its way, so it counts as one that is open.
     std::uint32_t fired = 0;
     std::uint32_t error = 0;  // 1: overrun, or the guest's index was out of range
     std::uint32_t events = 0; // the events that wait for room in their event queue

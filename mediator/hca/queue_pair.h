@@ -97,12 +97,15 @@ class QueuePairs {
 
     virtual QpState save_qp(Qpn id) const = 0;
     virtual std::vector<vrdma_sge> save_held_receive(Qpn id) const = 0;
+    // The number that the program gave that WQE. Only of PVRDMA.
+    virtual std::uint64_t save_held_number(Qpn id) const = 0;
     // The engine's own state of the QP's connection to a peer on the network. Only engines read it.
     // It begins with its version, and has at most max_connection_state bytes.
     virtual std::vector<std::byte> save_connection(Qpn id) const = 0;
     virtual Result<> restore_qp(Qpn id, const QpState& state,
                                 std::span<const vrdma_sge> held_receive) = 0;
-    // Called after restore_qp() of its QP.
+    // These are called after restore_qp() of their QP.
+    virtual Result<> restore_held_number(Qpn id, std::uint64_t number) = 0;
     virtual Result<> restore_connection(Qpn id, std::span<const std::byte> state) = 0;
 
   protected:

@@ -150,7 +150,8 @@ void CqTable::save(StateWriter& writer) const {
                            flags_of(cq.spec),
                            moderation.count | std::uint32_t{moderation.period_us} << 16,
                            resources_.slice.save_cq(id)});
-        save_pages(writer, cq.spec.pages);
+        save_ring(writer, cq.spec.pages,
+                  hca::cq_layout(resources_.slice.format(), cq.spec.depth).size);
     }
 }
 

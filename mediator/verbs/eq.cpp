@@ -82,7 +82,8 @@ void EqTable::save(StateWriter& writer) const {
         const hca::EqSpec& spec = table_.find(id)->spec;
         writer.put(EqState{id.value, spec.depth, spec.vector, async_ == id ? 1u : 0u,
                            resources_.slice.save_eq(id)});
-        save_pages(writer, spec.pages);
+        save_ring(writer, spec.pages,
+                  hca::eq_layout(resources_.slice.format(), spec.kind, spec.depth).size);
     }
 }
 
@@ -91,7 +92,8 @@ Result<EqTable::Restored> EqTable::read_one(StateReader& reader) {
     if (!state || state->async > 1) {
         return fail(std::errc::invalid_argument);
     }
-    Restored restored{*state, {EqId{state->id}, {}, state->depth, state->vector}, {}};
+    const auto kind = state->async == 1 ? hca::EventKind::async : hca::EventKind::completion;
+    Restored restored{*state, {EqId{state->id}, {}, state->depth, state->vector, kind}, {}};
     if (const auto valid = check(restored.spec); !valid) {
         return fail(valid.error());
     }

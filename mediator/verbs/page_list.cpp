@@ -241,9 +241,14 @@ struct PagesState {
 } // namespace
 
 void save_pages(StateWriter& writer, const hca::Translation& pages) {
-    writer.put(PagesState{pages.first_offset, pages.block_shift,
-                          static_cast<std::uint32_t>(pages.blocks.size())});
-    writer.put_all<Iova>(pages.blocks);
+    save_ring(writer, pages, pages.length);
+}
+
+void save_ring(StateWriter& writer, const hca::Translation& pages, std::uint64_t length) {
+    const auto blocks = blocks_of(pages.first_offset, length, pages.block_shift);
+    writer.put(
+        PagesState{pages.first_offset, pages.block_shift, static_cast<std::uint32_t>(blocks)});
+    writer.put_all(std::span<const Iova>{pages.blocks}.first(blocks));
 }
 
 Result<Buffer> restore_pages(StateReader& reader, GuestMemory& memory, MemoryBudget& budget,

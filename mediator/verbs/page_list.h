@@ -99,6 +99,8 @@ class PageLists {
 };
 
 void save_pages(StateWriter& writer, const hca::Translation& pages);
+// The same for a ring of `length` bytes. A ring of PVRDMA can have pages that it does not need.
+void save_ring(StateWriter& writer, const hca::Translation& pages, std::uint64_t length);
 Result<Buffer> restore_pages(StateReader& reader, GuestMemory& memory, MemoryBudget& budget,
                              std::uint64_t length);
 

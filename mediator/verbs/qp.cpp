@@ -121,6 +121,10 @@ std::uint8_t saved_flags(const hca::QpSpec& spec) {
         (spec.blocks_own_multicast ? VRDMA_QP_BLOCK_SELF_MULTICAST : 0));
 }
 
+bool is_pvrdma(const Resources& resources) {
+    return resources.slice.format() == hca::QueueFormat::pvrdma;
+}
+
 bool is_connected(const vrdma_qp_attr& attr) {
     return attr.state >= IBV_QPS_RTR && attr.state <= IBV_QPS_SQE;
 }
@@ -251,8 +255,10 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
     qp.srq = hold(srqs_.find(qp.spec.srq));
     qp.xrcd = hold(xrcds_.find(qp.spec.xrcd));
     const Qpn id = qp.spec.id;
-    return table_.insert(id, std::move(qp),
-                         [&](const Qp& made) { return resources_.slice.create_qp(made.spec); });
+    return table_.insert(id, std::move(qp), [&](Qp& made) {
+        return resources_.slice.create_qp(made.spec).map(
+            [&](std::uint32_t slot) { return made.doorbell_slot = slot; });
+    });
 }
 
 Result<Buffer> QpTable::read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec) {
@@ -429,17 +435,36 @@ void QpTable::save(StateWriter& writer) const {
         };
         writer.put(state);
         writer.put_all<vrdma_sge>(resources_.slice.save_held_receive(id));
+        if (is_pvrdma(resources_)) {
+            writer.put(PvrdmaQpState{resources_.slice.save_held_number(id), spec.handle, 0});
+        }
         if (state.slice.connected != 0) {
             save_connection(writer, resources_.slice.save_connection(id));
         }
         if (has_queues(spec)) {
-            save_pages(writer, spec.pages);
+            save_ring(writer, spec.pages, buffer_size(resources_.slice.format(), spec));
         }
     }
 }
 
 bool QpTable::valid_number(const QpState& state) const {
     return state.qp_type == gsi_type ? Qpn{state.qpn} == hca::gsi_qpn : qpns_.in_range(state.qpn);
+}
+
+Result<PvrdmaQpState> QpTable::take_pvrdma_state(StateReader& reader) const {
+    const auto state = is_pvrdma(resources_) ? reader.take<PvrdmaQpState>() : PvrdmaQpState{};
+    return state && state->reserved != 0 ? fail(std::errc::invalid_argument) : state;
+}
+
+Result<> QpTable::restore_slice(Qpn id, const QpState& state, std::span<const vrdma_sge> held,
+                                const PvrdmaQpState& pvrdma) {
+    const auto restored = resources_.slice.restore_qp(id, state.slice, held);
+    if (!restored) {
+        return restored;
+    }
+    table_.find(id)->doorbell_slot = state.slice.doorbell_slot;
+    return is_pvrdma(resources_) ? resources_.slice.restore_held_number(id, pvrdma.held_number)
+                                 : Result<>{};
 }
 
 Result<> QpTable::restore_one(StateReader& reader) {
@@ -453,6 +478,10 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (!held_receive) {
         return fail(held_receive.error());
     }
+    const auto pvrdma = take_pvrdma_state(reader);
+    if (!pvrdma) {
+        return fail(pvrdma.error());
+    }
     const auto connection = state->slice.connected != 0 ? take_connection(reader)
                                                         : Result<std::span<const std::byte>>{};
     if (!connection) {
@@ -460,6 +489,7 @@ Result<> QpTable::restore_one(StateReader& reader) {
     }
     Qp qp = qp_from(*state);
     qp.spec.id = Qpn{state->qpn};
+    qp.spec.handle = pvrdma->handle;
     if (const auto valid = check(qp); !valid) {
         return valid;
     }
@@ -474,8 +504,7 @@ Result<> QpTable::restore_one(StateReader& reader) {
         return fail(slot.error());
     }
     const Qpn id{state->qpn};
-    const auto restored = resources_.slice.restore_qp(id, state->slice, *held_receive);
-    if (!restored) {
+    if (const auto restored = restore_slice(id, *state, *held_receive, *pvrdma); !restored) {
         return restored;
     }
     if (state->counter_set != 0) {

@@ -36,9 +36,17 @@ struct QpState {
     hca::QpState slice;
 };
 
+// Behind the record and the held receive of a QP of PVRDMA.
+struct PvrdmaQpState {
+    std::uint64_t held_number; // of the held receive
+    std::uint32_t handle;
+    std::uint32_t reserved;
+};
+
 struct Qp {
     UcontextId ucontext;
     hca::QpSpec spec;
+    std::uint32_t doorbell_slot = 0;
     MemoryBudget::Lease lease;
     UseCount::Hold owner;
     UseCount::Hold pd;
@@ -73,6 +81,7 @@ class QpTable {
     Qp* find(Qpn id) { return table_.find(id); }
 
     std::size_t size() const { return table_.size(); }
+    std::vector<Qpn> ids() const { return table_.sorted_ids(); }
     // Those that are connected by one of these. Datagrams have their AHs.
     std::size_t users_of(Protocols protocols) const;
     void save(StateWriter& writer) const;
@@ -89,6 +98,9 @@ class QpTable {
     Result<> check_path(const vrdma_qp_attr& attr) const;
     Result<Buffer> read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec);
     Result<std::uint32_t> add(Qp qp, Buffer buffer);
+    Result<PvrdmaQpState> take_pvrdma_state(StateReader& reader) const;
+    Result<> restore_slice(Qpn id, const QpState& state, std::span<const vrdma_sge> held,
+                           const PvrdmaQpState& pvrdma);
     Result<> restore_one(StateReader& reader);
 
     Resources& resources_;

@@ -39,6 +39,7 @@ enum class Section : std::uint32_t {
     formats = 46, // of an announcement, as is the next
     usage = 47,
     connections = 48, // no section: it is the engine's, within `qps`
+    pvrdma = 49,      // what a device of PVRDMA has of its own, behind `device`
 };
 
 struct SectionState {

@@ -175,7 +175,7 @@ void SrqTable::save(StateWriter& writer) const {
         writer.put(SrqState{id.value, srq.ucontext.value, spec.pd.value, spec.xrcd.value,
                             spec.cq.value, spec.depth, spec.max_sge, spec.stride_shift,
                             resources_.slice.save_srq(id)});
-        save_pages(writer, spec.pages);
+        save_ring(writer, spec.pages, buffer_size(resources_.slice.format(), spec));
     }
 }
 

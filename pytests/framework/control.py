@@ -26,9 +26,18 @@ class Control:
         self.file = directory / "vrdmad.conf"
         self.text = f'mdev = false\n[control]\nsocket = "{self.socket}"\ngroup = "nogroup"\n{text}'
         self.file.write_text(self.text)
-        self.vrdmad = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(self.file),
-                                         "--forbidden-calls", "kill"], environment)
-        self.vrdmad.await_line(" serves vrdma", TIMEOUT_S)
+        self._environment = environment
+        self.vrdmad = self._start()
+
+    def _start(self) -> Process:
+        vrdmad = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(self.file),
+                                    "--forbidden-calls", "kill"], self._environment)
+        vrdmad.await_line(" serves vrdma", TIMEOUT_S)
+        return vrdmad
+
+    def start_again(self) -> None:
+        """Once vrdmad has ended."""
+        self.vrdmad = self._start()
 
     def run(self, *words: str, user: int | None = None, group: int | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run([VRDMACTL, "--socket", self.socket, *words], capture_output=True, text=True, check=False,

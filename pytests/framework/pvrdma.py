@@ -8,13 +8,18 @@ import array
 import ctypes
 import mmap
 import os
+import select
 import socket
 import struct
 from pathlib import Path
 
 PAGE = 4096
 MEMORY = 16 << 20
-DMA_MAP, REGION_READ, REGION_WRITE, SET_IRQS, VERSION = 2, 9, 10, 8, 1
+DMA_MAP, REGION_READ, REGION_WRITE, SET_IRQS, VERSION, FEATURE, DATA_READ, DATA_WRITE = 2, 9, 10, 8, 1, 16, 17, 18
+MSIX, REQUEST_IRQ = 2, 4  # kinds of interrupts
+MIGRATION, DEVICE_STATE, GET, SET = 1, 2, 1 << 16, 1 << 17  # features
+RUNNING, STOP_COPY, RESUMING = 2, 3, 4
+PIECE = 1 << 16
 REGISTERS, UAR, CONFIG = 1, 2, 7  # regions
 LOW, HIGH, CONTROL, REQUEST, ERROR, MASK = 0x04, 0x08, 0x0c, 0x10, 0x14, 0x1c
 QUERY_PORT, CREATE_PD, CREATE_MR, CREATE_CQ, CREATE_QP, MODIFY_QP, CREATE_BIND = 0, 2, 4, 6, 9, 10, 15
@@ -35,21 +40,54 @@ def eventfd() -> int:
 
 
 class Bus:
-    """The vfio-user client: memory, registers, doorbells and interrupts."""
+    """The vfio-user client: memory, registers, doorbells and interrupts. It can move its device."""
 
     def __init__(self, path: Path) -> None:
+        self._number = 0
+        self._file = os.memfd_create("guest")
+        os.ftruncate(self._file, MEMORY)
+        self.memory = mmap.mmap(self._file, MEMORY)
+        self._vectors = [eventfd() for _ in range(3)]
+        self._request = eventfd()
+        self._plug_in(path)
+
+    def _plug_in(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(str(path))
-        self._number = 0
         self._ask(VERSION, struct.pack("<HH", 0, 1))
-        file = os.memfd_create("guest")
-        os.ftruncate(file, MEMORY)
-        self.memory = mmap.mmap(file, MEMORY)
-        self._ask(DMA_MAP, struct.pack("<IIQQQ", 32, 3, 0, 0, MEMORY), [file])
-        os.close(file)
-        self._vectors = [eventfd() for _ in range(3)]
-        self._ask(SET_IRQS, struct.pack("<IIIII", 20, 0x24, 2, 0, 3), self._vectors)
+        self._ask(FEATURE, struct.pack("<II", 16, GET | MIGRATION))
+        self._ask(DMA_MAP, struct.pack("<IIQQQ", 32, 3, 0, 0, MEMORY), [self._file])
+        for kind, files in ((MSIX, self._vectors), (REQUEST_IRQ, [self._request])):
+            self._ask(SET_IRQS, struct.pack("<IIIII", 20, 0x24, kind, 0, len(files)), files)
         self.write(CONFIG, 4, struct.pack("<H", 6))  # memory and Bus Master
+
+    def _go_to(self, state: int) -> None:
+        self._ask(FEATURE, struct.pack("<IIII", 16, SET | DEVICE_STATE, state, 0))
+
+    def take_away(self) -> bytes:
+        """The device's state, after which the connection ends."""
+        self._go_to(STOP_COPY)
+        state = b""
+        while True:
+            piece = self._ask(DATA_READ, struct.pack("<II", 8 + PIECE, PIECE))[8:]
+            state += piece
+            if len(piece) < PIECE:
+                self._socket.close()
+                return state
+
+    def bring_back(self, path: Path, state: bytes) -> None:
+        self._plug_in(path)
+        self._go_to(RESUMING)
+        for at in range(0, len(state), PIECE):
+            piece = state[at:at + PIECE]
+            self._ask(DATA_WRITE, struct.pack("<II", 8 + len(piece), len(piece)) + piece)
+        self._go_to(RUNNING)
+
+    def await_request(self, timeout: float) -> None:
+        """vrdmad ends: the client has to take its device away."""
+        ready, _, _ = select.select([self._request], [], [], timeout)
+        assert ready, "vrdmad did not ask its client to take the device away"
+        os.read(self._request, 8)
 
     def _ask(self, command: int, payload: bytes, files: list[int] | None = None) -> bytes:
         self._number += 1
@@ -97,8 +135,8 @@ class Bus:
 
     def close(self) -> None:
         self._socket.close()
-        for vector in self._vectors:
-            os.close(vector)
+        for file in (self._file, self._request, *self._vectors):
+            os.close(file)
 
 
 class Ring:
@@ -180,6 +218,10 @@ class Driver:
         _, number, error = struct.unpack_from("<QIB", response)
         assert (number, error) == (1 << 31 | command, 0)
         return response[16:]
+
+    def ports(self) -> int:
+        """That answer a query."""
+        return int(len(self.execute(QUERY_PORT, struct.pack("<B7x", 1))) > 0)
 
     def _created(self, command: int, arguments: bytes, words: int = 1) -> tuple[int, ...]:
         return struct.unpack_from(f"<{words}I", self.execute(command, arguments))

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <iterator>
+#include <map>
 
 #include "mediator/base/rollback.h"
 #include "mediator/device/out_of_memory.h"
@@ -113,6 +114,48 @@ const Commands::QpHandle* Commands::find_qp(std::uint64_t uar, std::uint32_t han
 bool Commands::has_cq(std::uint64_t uar, std::uint32_t handle) const {
     const verbs::Cq* const cq = objects_.cqs.find(Cqn{handle});
     return cq != nullptr && ucontext_of(uar) == cq->ucontext;
+}
+
+// --- state ---
+
+std::vector<Commands::Page> Commands::pages() const {
+    std::vector<Page> pages;
+    for (std::uint32_t number = 1; number < ucontexts_.size(); ++number) {
+        if (ucontexts_[number]) {
+            pages.push_back({number, ucontexts_[number]->value});
+        }
+    }
+    return pages;
+}
+
+Result<> Commands::restore(std::span<const Page> pages) {
+    for (const auto& [number, ucontext] : pages) {
+        const UcontextId id{ucontext};
+        if (number >= ucontexts_.size() || ucontexts_[number] || id == verbs::kernel ||
+            objects_.ucontexts.find(id) == nullptr) {
+            return fail(invalid);
+        }
+        ucontexts_[number] = id;
+    }
+    return restore_handles();
+}
+
+// In their order, as the table wants it.
+Result<> Commands::restore_handles() {
+    std::map<std::uint32_t, const verbs::Qp*> by_handle;
+    for (const Qpn qpn : objects_.qps.ids()) {
+        const verbs::Qp* const qp = objects_.qps.find(qpn);
+        if (!by_handle.try_emplace(qp->spec.handle, qp).second) {
+            return fail(invalid);
+        }
+    }
+    for (const auto& [handle, qp] : by_handle) {
+        if (const auto claimed = qp_handles_.claim(handle); !claimed) {
+            return claimed;
+        }
+        qps_[handle] = {qp->spec.id, qp->ucontext, qp->doorbell_slot};
+    }
+    return {};
 }
 
 // --- the port ---

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,6 +37,16 @@ class Commands {
     const QpHandle* find_qp(std::uint64_t uar, std::uint32_t handle) const;
     bool has_cq(std::uint64_t uar, std::uint32_t handle) const;
 
+    // The user contexts by their UAR pages. The handles of QPs are saved with the QPs.
+    struct Page {
+        std::uint32_t number;
+        std::uint32_t ucontext;
+    };
+    std::vector<Page> pages() const;
+    // Only for a new one, whose objects have been restored. EINVAL: the pages or the handles of the
+    // objects cannot be those of a driver.
+    Result<> restore(std::span<const Page> pages);
+
   private:
     struct Command;
     using Handler = Result<> (Commands::*)(const pvrdma_request&, pvrdma_response&);
@@ -67,6 +78,7 @@ class Commands {
     Result<vrdma_cmd_create_qp> qp_command(const pvrdma_create_qp& cmd);
     Result<verbs::NewQp> add_qp(const vrdma_cmd_create_qp& cmd, std::uint32_t& handle);
     std::optional<UcontextId> ucontext_of(std::uint64_t uar) const;
+    Result<> restore_handles();
     Result<Qpn> qpn_of(std::uint32_t handle) const;
 
     verbs::Objects& objects_;

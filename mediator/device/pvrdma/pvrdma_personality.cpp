@@ -3,10 +3,14 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <span>
+#include <utility>
 
 #include "mediator/base/errno.h"
 #include "mediator/base/gid_text.h"
@@ -32,6 +36,34 @@ Result<T> copy(GuestMemory& memory, Iova from) {
     });
 }
 
+template <typename T>
+using Bytes = std::array<std::byte, sizeof(T)>;
+
+template <typename T>
+Bytes<T> bytes_of(const T& from) noexcept {
+    return std::bit_cast<Bytes<T>>(from);
+}
+template <typename T>
+T from_bytes(const Bytes<T>& from) noexcept {
+    return std::bit_cast<T>(from);
+}
+
+// Behind it come `pages` of struct Page, and `requests` of pvrdma_request. Of a device that is not
+// enabled there are none.
+struct PvrdmaState {
+    static constexpr std::uint32_t version = 1;
+
+    Bytes<pvrdma_shared_region> region;
+    std::uint32_t has_region; // 1: its driver has given it
+    std::uint32_t region_low; // the last write of SHARED_LOW
+    std::uint32_t error;      // registers
+    std::uint32_t masked;
+    std::uint32_t raised; // interrupts that wait for their vectors
+    std::uint32_t events; // the event queue of completions
+    std::uint32_t pages;
+    std::uint32_t requests; // that wait for the device
+};
+
 } // namespace
 
 // --- registers ---
@@ -51,6 +83,7 @@ void PvrdmaPersonality::show_failed() {
 void PvrdmaPersonality::reset() {
     region_low_ = 0;
     region_.reset();
+    saved_.reset();
     masked_ = ~std::uint32_t{0};
     raised_ = 0;
     show(PVRDMA_REG_VERSION, PVRDMA_VERSION);
@@ -100,17 +133,25 @@ Result<> PvrdmaPersonality::take_region(Iova at) {
     if (!region) {
         return fail(region.error());
     }
-    if (region->driver_version < PVRDMA_VERSION_QP_HANDLE) {
-        owner_.log().warn("the driver has version {}: {} is the oldest that it works with",
-                          region->driver_version, PVRDMA_VERSION_QP_HANDLE);
-        return fail(std::errc::protocol_not_supported);
+    if (const auto known = check_version(*region); !known) {
+        return known;
     }
     region_ = *region;
-    const pvrdma_caps caps =
+    region_->caps =
         pvrdma::capabilities(owner_.type(), owner_.function_id().identity(), owner_.protocols());
-    std::byte* const to = memory.at(at + offsetof(pvrdma_shared_region, caps), sizeof(caps));
-    std::memcpy(to, &caps, sizeof(caps));
+    std::byte* const to =
+        memory.at(at + offsetof(pvrdma_shared_region, caps), sizeof(region_->caps));
+    std::memcpy(to, &region_->caps, sizeof(region_->caps));
     full_fence(); // before the driver sees that its write is done
+    return {};
+}
+
+Result<> PvrdmaPersonality::check_version(const pvrdma_shared_region& region) {
+    if (region.driver_version < PVRDMA_VERSION_QP_HANDLE) {
+        owner_.log().warn("the driver has version {}: {} is the oldest that it works with",
+                          region.driver_version, PVRDMA_VERSION_QP_HANDLE);
+        return fail(std::errc::protocol_not_supported);
+    }
     return {};
 }
 
@@ -158,8 +199,11 @@ Result<EqId> PvrdmaPersonality::create_ring(verbs::Objects& objects, const pvrdm
     return made;
 }
 
-// The first event queue gets the async events.
+// The first event queue gets the async events. A device that is restored has its queues already.
 Result<> PvrdmaPersonality::start(verbs::Objects& objects) {
+    if (saved_) {
+        return {};
+    }
     const auto async =
         create_ring(objects, region_->async_events, PVRDMA_VECTOR_ASYNC, hca::EventKind::async);
     if (!async) {
@@ -167,10 +211,14 @@ Result<> PvrdmaPersonality::start(verbs::Objects& objects) {
     }
     return create_ring(objects, region_->completion_events, PVRDMA_VECTOR_COMPLETION,
                        hca::EventKind::completion)
-        .map([&](EqId events) { commands_.emplace(objects, region_->uar_frame, events); });
+        .map([&](EqId events) {
+            events_ = events;
+            commands_.emplace(objects, region_->uar_frame, events);
+        });
 }
 
 void PvrdmaPersonality::stop() {
+    saved_.reset();
     commands_.reset();
     requests_.clear();
 }
@@ -301,6 +349,112 @@ void PvrdmaPersonality::set_mask(std::uint32_t mask) noexcept {
     for (unsigned vector = 0; vector < PVRDMA_VECTORS; ++vector) {
         deliver(vector);
     }
+}
+
+// The driver takes an interrupt of the response vector for the answer to the command under way.
+void PvrdmaPersonality::raise_all() noexcept {
+    raise(PVRDMA_VECTOR_ASYNC);
+    raise(PVRDMA_VECTOR_COMPLETION);
+    if (requests_.empty()) {
+        raise(PVRDMA_VECTOR_RESPONSE);
+    }
+}
+
+// --- state ---
+
+void PvrdmaPersonality::save(DeviceState& state) const {
+    state.status = VRDMA_STATUS_READY;
+    if (owner_.enabled()) {
+        state.status = VRDMA_STATUS_ENABLED;
+    } else if (owner_.failed()) {
+        state.status = VRDMA_STATUS_FATAL;
+    }
+}
+
+std::optional<verbs::SectionFormat> PvrdmaPersonality::section() const noexcept {
+    return verbs::SectionFormat{static_cast<std::uint32_t>(Section::pvrdma), PvrdmaState::version};
+}
+
+void PvrdmaPersonality::save_section(StateWriter& writer) const {
+    const auto pages = commands_ ? commands_->pages() : std::vector<pvrdma::Commands::Page>{};
+    writer.begin(Section::pvrdma, PvrdmaState::version, 1);
+    writer.put(PvrdmaState{
+        .region = bytes_of(region_.value_or(pvrdma_shared_region{})),
+        .has_region = region_ ? 1u : 0u,
+        .region_low = region_low_,
+        .error = shown(PVRDMA_REG_ERROR),
+        .masked = masked_,
+        .raised = raised_,
+        .events = commands_ ? events_.value : 0,
+        .pages = static_cast<std::uint32_t>(pages.size()),
+        .requests = static_cast<std::uint32_t>(requests_.size()),
+    });
+    writer.put_all<pvrdma::Commands::Page>(pages);
+    for (const Request& request : requests_) {
+        writer.put(bytes_of(request.content));
+    }
+}
+
+// The driver has tables of these sizes, and takes handles for indices.
+Result<> PvrdmaPersonality::check_told(const pvrdma_caps& told) {
+    const pvrdma_caps own =
+        pvrdma::capabilities(owner_.type(), owner_.function_id().identity(), owner_.protocols());
+    if (told.max_qp != own.max_qp || told.max_cq != own.max_cq || told.max_srq != own.max_srq) {
+        owner_.log().warn(
+            "refuses a device whose driver has room for {} QPs, {} CQs and {} SRQs: here are"
+            " {}, {} and {}",
+            told.max_qp, told.max_cq, told.max_srq, own.max_qp, own.max_cq, own.max_srq);
+        return fail(std::errc::invalid_argument);
+    }
+    return {};
+}
+
+Result<> PvrdmaPersonality::restore(const DeviceState& device, StateReader& reader) {
+    const auto records = reader.open(Section::pvrdma, PvrdmaState::version);
+    const auto state = reader.take<PvrdmaState>();
+    const bool enabled = device.status == VRDMA_STATUS_ENABLED;
+    if (!records || *records != 1 || !state || state->has_region > 1 ||
+        state->raised >> PVRDMA_VECTORS != 0 || state->requests > max_requests ||
+        (enabled ? state->has_region == 0 : state->pages != 0 || state->requests != 0)) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto pages = reader.take_all<pvrdma::Commands::Page>(state->pages);
+    const auto requests = reader.take_all<Bytes<pvrdma_request>>(state->requests);
+    if (!pages || !requests) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (state->has_region == 1) {
+        region_ = from_bytes<pvrdma_shared_region>(state->region);
+        const auto fits =
+            check_version(*region_).and_then([&] { return check_told(region_->caps); });
+        if (!fits) {
+            return fits;
+        }
+    }
+    region_low_ = state->region_low;
+    raised_ = state->raised;
+    masked_ = state->masked;
+    show(PVRDMA_REG_MASK, state->masked);
+    show(PVRDMA_REG_ERROR, state->error);
+    if (enabled) {
+        saved_.emplace(Saved{EqId{state->events}, std::move(*pages), {}});
+        std::ranges::transform(*requests, std::back_inserter(saved_->requests),
+                               from_bytes<pvrdma_request>);
+    }
+    return {};
+}
+
+Result<> PvrdmaPersonality::restore_enabled(const DeviceState&, verbs::Objects& objects) {
+    const Saved saved = *std::exchange(saved_, std::nullopt);
+    if (objects.eqs.find(saved.events) == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    events_ = saved.events;
+    commands_.emplace(objects, region_->uar_frame, events_);
+    for (const pvrdma_request& request : saved.requests) {
+        requests_.push_back({request, std::chrono::steady_clock::now()});
+    }
+    return commands_->restore(saved.pages);
 }
 
 } // namespace vrdma

@@ -5,13 +5,13 @@
 //
 // The driver reads the result of some writes at once, and a command without a response gives its
 // slot away at once. So a write is executed before the front end serves the driver's next access.
-// Such a device cannot be moved yet.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "mediator/device/personality.h"
 #include "mediator/device/pvrdma/commands.h"
@@ -42,10 +42,12 @@ class PvrdmaPersonality final : public Personality {
     void count_step() noexcept override {}
     void abandon() override {} // requests_ still has it
     void raise(unsigned vector) noexcept override;
-    bool is_movable() const noexcept override { return false; }
-    void save(DeviceState&) const override {}
-    void restore(const DeviceState&) override {}
-    void restore_enabled(const DeviceState&) override {}
+    void raise_all() noexcept override;
+    void save(DeviceState& state) const override;
+    std::optional<verbs::SectionFormat> section() const noexcept override;
+    void save_section(StateWriter& writer) const override;
+    Result<> restore(const DeviceState& state, StateReader& reader) override;
+    Result<> restore_enabled(const DeviceState& state, verbs::Objects& objects) override;
 
     // The most commands that wait for the device. A driver has one, but those without a response do
     // not keep it from writing the next.
@@ -57,7 +59,16 @@ class PvrdmaPersonality final : public Personality {
         std::chrono::steady_clock::time_point taken;
     };
 
+    // What a device that was enabled has beside its objects.
+    struct Saved {
+        EqId events;
+        std::vector<pvrdma::Commands::Page> pages;
+        std::vector<pvrdma_request> requests;
+    };
+
     void show_error(const Result<>& result) noexcept;
+    Result<> check_version(const pvrdma_shared_region& region);
+    Result<> check_told(const pvrdma_caps& told);
     void write_control(std::uint32_t value);
     Result<> take_region(Iova at);
     Result<> take_request();
@@ -74,6 +85,8 @@ class PvrdmaPersonality final : public Personality {
     std::optional<pvrdma_shared_region> region_; // a copy
     std::deque<Request> requests_;
     std::optional<pvrdma::Commands> commands_;
+    EqId events_;                // completions
+    std::optional<Saved> saved_; // the device is being restored
     // Interrupts that wait until their vectors are not masked any more. Pollers raise them.
     std::atomic<std::uint32_t> masked_ = ~std::uint32_t{0};
     std::atomic<std::uint32_t> raised_ = 0;

@@ -28,11 +28,6 @@ std::uint32_t high(Iova address) {
 
 // --- registers ---
 
-std::uint32_t VrdmaPersonality::shown(std::uint32_t offset) const noexcept {
-    return std::atomic_ref{owner_.port().registers()[offset / sizeof(std::uint32_t)]}.load(
-        std::memory_order_acquire);
-}
-
 void VrdmaPersonality::show_identity() {
     show_mac(VRDMA_REG_MAC_LOW, VRDMA_REG_MAC_HIGH);
 }
@@ -222,6 +217,12 @@ void VrdmaPersonality::end_turn() {
     raise(admin_->vector());
 }
 
+void VrdmaPersonality::raise_all() noexcept {
+    for (unsigned vector = 0; vector < owner_.type().limits.vectors; ++vector) {
+        raise(vector);
+    }
+}
+
 // --- state ---
 
 void VrdmaPersonality::save(DeviceState& state) const {
@@ -237,16 +238,18 @@ void VrdmaPersonality::save(DeviceState& state) const {
     state.status_page = raw(registers_.status_page);
 }
 
-void VrdmaPersonality::restore(const DeviceState& state) {
+Result<> VrdmaPersonality::restore(const DeviceState& state, StateReader&) {
     registers_ = {
         {Iova{state.submissions}, Iova{state.completions}, state.aq_depth, state.aq_vector},
         Iova{state.status_page}};
     show_queue_registers();
+    return {};
 }
 
-void VrdmaPersonality::restore_enabled(const DeviceState& state) {
+Result<> VrdmaPersonality::restore_enabled(const DeviceState& state, verbs::Objects&) {
     admin_->set_position({state.admin_taken, state.admin_given});
     pending_ = state.admin_pending == 1;
+    return {};
 }
 
 } // namespace vrdma

@@ -33,10 +33,10 @@ class VrdmaPersonality final : public Personality {
     void count_step() noexcept override;
     void abandon() override;
     void raise(unsigned vector) noexcept override { owner_.port().raise(vector); }
-    bool is_movable() const noexcept override { return true; }
+    void raise_all() noexcept override;
     void save(DeviceState& state) const override;
-    void restore(const DeviceState& state) override;
-    void restore_enabled(const DeviceState& state) override;
+    Result<> restore(const DeviceState& state, StateReader& reader) override;
+    Result<> restore_enabled(const DeviceState& state, verbs::Objects& objects) override;
 
   private:
     // The registers that the guest's driver sets before ENABLE.
@@ -54,7 +54,6 @@ class VrdmaPersonality final : public Personality {
     bool write_queue_register(std::uint32_t offset, std::uint32_t value);
     void show_constants();
     void show_queue_registers();
-    std::uint32_t shown(std::uint32_t offset) const noexcept;
     Result<std::optional<Command>> next_command();
     void complete(const Command& command, const vrdma_admin_cpl& cpl);
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);

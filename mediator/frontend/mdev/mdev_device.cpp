@@ -125,7 +125,7 @@ Result<> MdevDevice::take_over() {
 void MdevDevice::resume() {
     if (std::exchange(taken_over_, false)) {
         device_->thaw();
-        raise_all();
+        device_->raise_all();
         spdlog::info("{}: continues", name());
     }
 }
@@ -213,18 +213,11 @@ void MdevDevice::on_reset(std::uint32_t generation) {
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
 }
 
-// The guest may have missed any interrupt.
-void MdevDevice::raise_all() noexcept {
-    for (unsigned vector = 0; vector < type_.limits.vectors; ++vector) {
-        raise(vector);
-    }
-}
-
 // The other host may have kept back an interrupt that the guest had masked.
 void MdevDevice::on_step(std::uint32_t step, std::uint32_t number) {
     migration_->take(step, number);
     if (migration_->take_arrival()) {
-        raise_all();
+        device_->raise_all();
     }
 }
 

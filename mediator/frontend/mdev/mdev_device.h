@@ -58,7 +58,6 @@ class MdevDevice final : public HostPort {
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
     void on_step(std::uint32_t step, std::uint32_t number);
-    void raise_all() noexcept;
     void read_identity();
 
     const DeviceType& type_;

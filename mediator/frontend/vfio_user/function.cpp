@@ -257,7 +257,8 @@ void Function::end() {
     migration_->end();
 }
 
-// The client may have missed any interrupt between two mediators.
+// The client may have missed any interrupt between two mediators. Those that the device raises when
+// it continues come later.
 void Function::thaw(bool restored) {
     if (!restored) {
         device_->thaw();
@@ -267,10 +268,8 @@ void Function::thaw(bool restored) {
         device_->fatal("it was restored while Bus Master is clear");
     }
     run_with_others([this] {
+        device_->raise_all();
         device_->thaw();
-        for (unsigned vector = 0; vector < interrupts_->count(); ++vector) {
-            raise(vector);
-        }
         log_.info("continues");
     });
 }
@@ -425,21 +424,30 @@ void Function::write_registers(std::uint64_t offset, std::span<const std::byte> 
     }
 }
 
-// While the client migrates the device, it can only reset it and announce commands. PVRDMA's driver
-// reads the result of a write at once, so its device waits for no others. It has only one client,
-// and so no number that another one could need.
+// While the client migrates the device, it can only reset it and announce commands.
 void Function::write_register(std::uint32_t offset, std::uint32_t value) {
     const bool is_own = personality_ == PersonalityKind::vrdma;
     if (is_own && offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
         reset_device();
-    } else if (is_own && !migration_->lets_run() && offset != VRDMA_REG_ADMIN_DOORBELL) {
+    } else if (!migration_->lets_run() && !(is_own && offset == VRDMA_REG_ADMIN_DOORBELL)) {
         log_.debug("write of {:#x} to register {:#x} dropped: it is migrated", value, offset);
-    } else if (is_own && offset == VRDMA_REG_CONTROL && gathering_ != nullptr &&
-               !gathering_->over()) {
+    } else if (!is_own) {
+        write_pvrdma_register(offset, value);
+    } else if (offset == VRDMA_REG_CONTROL && gathering_ != nullptr && !gathering_->over()) {
         enable_with_others(value);
     } else {
         device_->write_register(offset, value);
     }
+}
+
+// The driver reads the result of a write at once, so its device waits for no others. It has only
+// one client, and so no number that another one could need. Either write can reset a device that
+// was restored, and then it has nothing to continue any more.
+void Function::write_pvrdma_register(std::uint32_t offset, std::uint32_t value) {
+    if (offset == PVRDMA_REG_SHARED_HIGH || offset == PVRDMA_REG_CONTROL) {
+        held_.happen();
+    }
+    device_->write_register(offset, value);
 }
 
 } // namespace vrdma::vfio_user

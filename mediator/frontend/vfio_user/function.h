@@ -117,6 +117,7 @@ class Function final : public HostPort {
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
     void write_register(std::uint32_t offset, std::uint32_t value);
+    void write_pvrdma_register(std::uint32_t offset, std::uint32_t value);
     void write_doorbells(std::uint64_t offset, std::span<const std::byte> data);
     void tell_driver_of_reset();
     void reset_device();

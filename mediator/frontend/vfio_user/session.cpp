@@ -375,9 +375,6 @@ Result<Answer> Session::feature(const Message& message) {
     if (!probes && asked != VFIO_DEVICE_FEATURE_GET && asked != VFIO_DEVICE_FEATURE_SET) {
         return fail(invalid);
     }
-    if (!function_.device().is_movable()) {
-        return fail(std::errc::inappropriate_io_control_operation);
-    }
     switch (feature->flags & VFIO_DEVICE_FEATURE_MASK) {
         case VFIO_DEVICE_FEATURE_MIGRATION:
             return migration(feature->flags, feature->argsz);
@@ -428,9 +425,6 @@ Result<Answer> Session::migration_state(std::uint32_t flags, std::uint32_t room,
 }
 
 Result<Answer> Session::read_state(const Message& message) {
-    if (!function_.device().is_movable()) {
-        return fail(std::errc::operation_not_supported);
-    }
     const auto asked = query<vfio_user_mig_data>(message);
     if (!asked || asked->size > max_transfer || asked->argsz - sizeof(*asked) < asked->size) {
         return fail(invalid);
@@ -445,9 +439,6 @@ Result<Answer> Session::read_state(const Message& message) {
 }
 
 Result<Answer> Session::write_state(const Message& message) {
-    if (!function_.device().is_movable()) {
-        return fail(std::errc::operation_not_supported);
-    }
     const auto head = message.read<vfio_user_mig_data>();
     if (!head || head->size > max_transfer ||
         message.payload.size() != sizeof(*head) + head->size) {

@@ -103,6 +103,7 @@ class SoftSlice : public Slice {
     MwState save_mw(Key key) const override;
     QpState save_qp(Qpn id) const override;
     std::vector<vrdma_sge> save_held_receive(Qpn id) const override;
+    std::uint64_t save_held_number(Qpn id) const override;
     std::vector<std::byte> save_connection(Qpn id) const override;
     Result<> restore_eq(EqId id, const EqState& state) override;
     Result<> restore_cq(Cqn id, const CqState& state) override;
@@ -112,6 +113,7 @@ class SoftSlice : public Slice {
     Result<> restore_mw(Key key, const MwState& state) override;
     Result<> restore_qp(Qpn id, const QpState& state,
                         std::span<const vrdma_sge> held_receive) override;
+    Result<> restore_held_number(Qpn id, std::uint64_t number) override;
     Result<> restore_connection(Qpn id, std::span<const std::byte> state) override;
 
     const Poller& poller() const noexcept { return poller_; }

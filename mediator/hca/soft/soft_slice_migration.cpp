@@ -153,6 +153,13 @@ std::vector<vrdma_sge> SoftSlice::save_held_receive(Qpn id) const {
     });
 }
 
+std::uint64_t SoftSlice::save_held_number(Qpn id) const {
+    return on_poller([&](SliceCore& core) -> std::uint64_t {
+        const QueuePair* qp = core.qp(id);
+        return qp != nullptr && qp->holds_receive ? qp->held->name.wr_id : 0;
+    });
+}
+
 std::vector<std::byte> SoftSlice::save_connection(Qpn id) const {
     return on_poller([&](SliceCore& core) {
         const QueuePair* qp = core.qp(id);
@@ -247,6 +254,19 @@ Result<> SoftSlice::restore_qp(Qpn id, const QpState& state,
     return on_poller([&](SliceCore& core) -> Result<> {
         QueuePair* qp = core.qp(id);
         return qp != nullptr ? restore(*qp, state, held_receive) : fail(no_such_object);
+    });
+}
+
+Result<> SoftSlice::restore_held_number(Qpn id, std::uint64_t number) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        QueuePair* qp = core.qp(id);
+        if (qp == nullptr || (number != 0 && !qp->holds_receive)) {
+            return fail(std::errc::invalid_argument);
+        }
+        if (qp->holds_receive) {
+            qp->held->name.wr_id = number;
+        }
+        return {};
     });
 }
 

@@ -280,6 +280,8 @@ class FakeSlice final : public Slice {
     std::vector<vrdma_sge> save_held_receive(Qpn id) const override {
         return saved(held_receives, id);
     }
+    std::uint64_t save_held_number(Qpn) const override { return 0; }
+    Result<> restore_held_number(Qpn, std::uint64_t) override { return {}; }
     std::vector<std::byte> save_connection(Qpn id) const override { return saved(connections, id); }
     Result<> restore_connection(Qpn id, std::span<const std::byte> state) override {
         return outcome().map([&] { connections[id] = {state.begin(), state.end()}; });

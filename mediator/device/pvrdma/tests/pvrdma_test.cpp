@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A device with PVRDMA's personality, driven as Linux's driver drives it, on the soft HCA. Its peer
-// is a guest with vrdma's own driver.
-#include <gtest/gtest.h>
-#include <infiniband/verbs.h>
-
-#include <array>
-#include <memory>
-
-#include "mediator/hca/soft/soft_hca.h"
-#include "mediator/tests/guest/pvrdma_driver.h"
-#include "mediator/tests/guest/vm.h"
+// A device with PVRDMA's personality: what its driver sees of it.
+#include "mediator/device/pvrdma/tests/pvrdma_device.h"
 
 namespace vrdma {
 namespace {
@@ -20,93 +11,12 @@ using test::ipv4_gid;
 using test::PvDriver;
 using test::PvQp;
 using test::PvShape;
-using test::Vm;
 
-class PvrdmaDevice : public testing::Test {
-  protected:
-    static constexpr verbs::Mac mac{2, 0, 0, 0, 0, 1};
-    static constexpr std::uint64_t memory_size = 1 << 26;
-
-    static hca::soft::Config without_threads() {
-        hca::soft::Config config;
-        config.threads = false;
-        return config;
-    }
-
-    test::PvBus bus() {
-        return {.read = [this](std::uint32_t offset) { return port.read(offset); },
-                .write = [this](std::uint32_t offset,
-                                std::uint32_t value) { device.write_register(offset, value); },
-                .ring = [this](std::uint32_t offset,
-                               std::uint32_t value) { device.write_doorbell(offset, value); },
-                .interrupts = [this](unsigned vector) { return port.raised(vector); },
-                .let_run =
-                    [this] {
-                        while (port.take_wake()) {
-                            device.service();
-                        }
-                    }};
-    }
-
-    // Everything up to a connected QP on each side.
-    void set_up() {
-        ASSERT_TRUE(driver.probe());
-        ASSERT_EQ(driver.bind(0, ipv4_gid(1)), 0u);
-        pd = driver.create_pd();
-        mr.emplace(driver.create_mr(pd, 1 << 16));
-        cq.emplace(driver.create_cq());
-        qp.emplace(driver.create_qp(pd, cq->handle));
-        peer.set_up();
-        ASSERT_EQ(driver.connect(qp->handle, peer.gid, peer.qp->id().value), 0u);
-        peer.modify(test::init_attr());
-        peer.modify(test::rtr_attr(ipv4_gid(1), Qpn{qp->qpn}));
-        peer.modify(test::rts_attr());
-    }
-
-    template <typename Poll>
-    auto wait(Poll&& poll) {
-        auto found = poll();
-        for (int round = 0; round < 200'000 && !found; ++round) {
-            hca->poll();
-            found = poll();
-        }
-        EXPECT_TRUE(found) << "no completion";
-        return found.value_or(typename decltype(found)::value_type{});
-    }
-    pvrdma_cqe wait_pv() {
-        return wait([this] { return cq->ring.poll(); });
-    }
-    test::Completion wait_peer() {
-        return wait([this] { return peer.cq->poll(); });
-    }
-
-    // The error of creating a QP with a command that differs from a good one.
-    template <typename Change>
-    bool creates_qp(Change&& change, const PvShape& shape = {}) {
-        pvrdma_request request =
-            driver.qp_request(pd, cq->handle, driver.allocate(shape.size()), shape);
-        change(request.create_qp);
-        return driver.create(PVRDMA_CREATE_QP, request) != 0;
-    }
-
-    DeviceType type{"test", 1, 1 << 20, {}};
-    std::unique_ptr<hca::soft::SoftHca> hca = hca::soft::SoftHca::create(without_threads()).value();
-    verbs::GidRegistry gids;
-    test::GuestPort port{ArenaMemory::create(memory_size).value(), type};
-    test::GuestAllocator allocator{port.memory()};
-    Device device{"pv", type, verbs::Identity{mac, {}, true}, port,
-                  *hca, gids, PersonalityKind::pvrdma};
-    PvDriver driver{bus(), port.memory(), allocator};
-    Vm peer{*hca, gids, 2, ArenaMemory::create(memory_size).value()};
-    std::uint32_t pd = 0;
-    std::optional<PvDriver::Mr> mr;
-    std::optional<PvDriver::Cq> cq;
-    std::optional<PvQp> qp;
-};
+class PvrdmaTest : public test::PvrdmaDevice {};
 
 // The driver reads version and MAC, and finds in its shared region what the type allows. It cannot
 // use the device before it has offered the region.
-TEST_F(PvrdmaDevice, ShowsItselfToTheDriver) {
+TEST_F(PvrdmaTest, ShowsItselfToTheDriver) {
     EXPECT_EQ(port.read(PVRDMA_REG_VERSION), std::uint32_t{PVRDMA_VERSION});
     EXPECT_EQ(port.read(PVRDMA_REG_MAC_LOW), 2u);
     EXPECT_EQ(port.read(PVRDMA_REG_MAC_HIGH), 0x100u);
@@ -123,7 +33,7 @@ TEST_F(PvrdmaDevice, ShowsItselfToTheDriver) {
 }
 
 // Messages cross between a guest of PVRDMA and one with vrdma's driver, both ways.
-TEST_F(PvrdmaDevice, PingPongWithOurOwnDevice) {
+TEST_F(PvrdmaTest, PingPongWithOurOwnDevice) {
     set_up();
     mr->buffer.fill(3);
     for (std::uint64_t i = 0; i < 100; ++i) {
@@ -148,7 +58,7 @@ TEST_F(PvrdmaDevice, PingPongWithOurOwnDevice) {
 
 // An event comes after the doorbell that asks for it, on the third vector, but not through the UAR
 // page of another user context.
-TEST_F(PvrdmaDevice, CompletionEvents) {
+TEST_F(PvrdmaTest, CompletionEvents) {
     set_up();
     const std::uint32_t uc = driver.create_uc(3);
     ASSERT_NE(uc, 0u);
@@ -175,7 +85,7 @@ TEST_F(PvrdmaDevice, CompletionEvents) {
 }
 
 // Interrupts wait while their vectors are masked.
-TEST_F(PvrdmaDevice, MaskedInterruptsWait) {
+TEST_F(PvrdmaTest, MaskedInterruptsWait) {
     set_up();
     const unsigned before = port.raised(PVRDMA_VECTOR_RESPONSE);
     device.write_register(PVRDMA_REG_MASK, ~0u);
@@ -188,7 +98,7 @@ TEST_F(PvrdmaDevice, MaskedInterruptsWait) {
 }
 
 // What the queries answer.
-TEST_F(PvrdmaDevice, Queries) {
+TEST_F(PvrdmaTest, Queries) {
     set_up();
     pvrdma_request request{};
     request.query_port.port = 1;
@@ -213,7 +123,7 @@ TEST_F(PvrdmaDevice, Queries) {
 
 // A command that fails is answered so that the driver sees it: one that creates by a number that it
 // does not expect, MODIFY_QP by an error, one without a response by a register.
-TEST_F(PvrdmaDevice, FailuresReachTheDriver) {
+TEST_F(PvrdmaTest, FailuresReachTheDriver) {
     set_up();
     EXPECT_EQ(driver.create_pd(77), 0u);
     EXPECT_EQ(driver.modify(qp->handle, IBV_QP_STATE, {}), 0u) << "RTS to RESET is legal";
@@ -232,7 +142,7 @@ TEST_F(PvrdmaDevice, FailuresReachTheDriver) {
 
 // All objects go again in the driver's order, and many come and go: their handles stay below what
 // the driver's tables have.
-TEST_F(PvrdmaDevice, ObjectsComeAndGo) {
+TEST_F(PvrdmaTest, ObjectsComeAndGo) {
     set_up();
     const std::uint32_t uc = driver.create_uc(1);
     ASSERT_NE(uc, 0u);
@@ -265,7 +175,7 @@ TEST_F(PvrdmaDevice, ObjectsComeAndGo) {
 }
 
 // The GSI QP has its number, and takes the steps that Linux's MAD layer takes with it.
-TEST_F(PvrdmaDevice, GsiQp) {
+TEST_F(PvrdmaTest, GsiQp) {
     constexpr std::uint8_t gsi = 1;
     set_up();
     const PvShape shape;
@@ -286,7 +196,7 @@ TEST_F(PvrdmaDevice, GsiQp) {
 }
 
 // An SRQ, whose buffer the provider makes larger than it needs, and its limit.
-TEST_F(PvrdmaDevice, SharedReceiveQueues) {
+TEST_F(PvrdmaTest, SharedReceiveQueues) {
     set_up();
     const Buffer buffer = driver.allocate(std::uint64_t{5} * PVRDMA_PAGE_SIZE);
     pvrdma_request request{};
@@ -318,7 +228,7 @@ TEST_F(PvrdmaDevice, SharedReceiveQueues) {
 }
 
 // The driver goes and comes back, by its own reset, and without one after a crash of its kernel.
-TEST_F(PvrdmaDevice, DriversComeBack) {
+TEST_F(PvrdmaTest, DriversComeBack) {
     set_up();
     driver.remove();
     EXPECT_FALSE(device.enabled());
@@ -331,7 +241,7 @@ TEST_F(PvrdmaDevice, DriversComeBack) {
 }
 
 // A driver of another age, and regions that are none, are refused; the next driver is not.
-TEST_F(PvrdmaDevice, BadRegionsAreRefused) {
+TEST_F(PvrdmaTest, BadRegionsAreRefused) {
     const pvrdma_shared_region good = driver.region();
     const auto refuses = [&](auto&& change) {
         driver.region() = good;
@@ -358,7 +268,7 @@ TEST_F(PvrdmaDevice, BadRegionsAreRefused) {
 }
 
 // CVE-2022-1050: a command came before the shared region. Expect an error, and nothing else.
-TEST_F(PvrdmaDevice, Cve20221050CommandsBeforeTheRegion) {
+TEST_F(PvrdmaTest, Cve20221050CommandsBeforeTheRegion) {
     EXPECT_EQ(driver.run(PVRDMA_CREATE_BIND, {}), std::uint32_t{ENODEV});
     EXPECT_TRUE(driver.offer_region());
     EXPECT_EQ(driver.run(PVRDMA_CREATE_BIND, {}), std::uint32_t{ENODEV});
@@ -367,7 +277,7 @@ TEST_F(PvrdmaDevice, Cve20221050CommandsBeforeTheRegion) {
 
 // CVE-2018-20191: reads of the doorbell page had no function. CVE-2018-20216: an index kept the
 // device in a loop. Ring doorbells of any value and place; expect the device to live on.
-TEST_F(PvrdmaDevice, Cve201820216Doorbells) {
+TEST_F(PvrdmaTest, Cve201820216Doorbells) {
     device.write_doorbell(0, ~0u); // before there is a driver
     set_up();
     for (const std::uint64_t offset :
@@ -388,7 +298,7 @@ TEST_F(PvrdmaDevice, Cve201820216Doorbells) {
 // ring. CVE-2018-20126 and CVE-2021-3608: what a failed command had made stayed, or was freed
 // although it was never made. Make queues of wrong sizes and pages; expect each to be refused, and
 // all that they would have used to be free afterwards.
-TEST_F(PvrdmaDevice, Cve201820125SizesOfRings) {
+TEST_F(PvrdmaTest, Cve201820125SizesOfRings) {
     set_up();
     const std::uint64_t used = device.report().memory.used;
     for (const std::uint32_t number : {0u, 3u, 17u, 0x8000u, 0x10000u, 1u << 27, 0xffffffffu}) {
@@ -427,7 +337,7 @@ TEST_F(PvrdmaDevice, Cve201820125SizesOfRings) {
 // CVE-2021-3582: the length of a region did not match its directory. CVE-2018-20124: the SGEs of a
 // WQE were not bounded. Register regions with other page counts, and post more SGEs than a QP has;
 // expect each to be refused, and the WQE to complete in error.
-TEST_F(PvrdmaDevice, Cve20213582RegionsAndSges) {
+TEST_F(PvrdmaTest, Cve20213582RegionsAndSges) {
     set_up();
     const Buffer buffer = driver.allocate(std::uint64_t{3} * PVRDMA_PAGE_SIZE);
     pvrdma_request good{};

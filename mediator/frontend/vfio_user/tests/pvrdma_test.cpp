@@ -119,9 +119,8 @@ TEST_F(PvrdmaFunction, IsThePciFunctionThatTheDriverKnows) {
               0u);
 }
 
-// The client maps no doorbells and gets no eventfd for kicks, as the poller shares none with it. It
-// cannot move the device.
-TEST_F(PvrdmaFunction, SharesAndMovesNothing) {
+// The client maps no doorbells and gets no eventfd for kicks, as the poller shares none with it.
+TEST_F(PvrdmaFunction, SharesNothing) {
     DeviceLog log{"test"};
     Session session{*machine_.function, log};
     Message hello = version_command();
@@ -140,12 +139,30 @@ TEST_F(PvrdmaFunction, SharesAndMovesNothing) {
         ASSERT_TRUE(kicks);
         EXPECT_TRUE(kicks->fds.empty());
     }
-    Message feature = command(
-        VFIO_USER_DEVICE_FEATURE,
-        vfio_user_device_feature{100, VFIO_DEVICE_FEATURE_GET | VFIO_DEVICE_FEATURE_MIGRATION});
-    EXPECT_EQ(session.execute(feature).error(), std::errc::inappropriate_io_control_operation);
-    Message state = command(VFIO_USER_MIG_DATA_READ, vfio_user_mig_data{100, 10});
-    EXPECT_EQ(session.execute(state).error(), std::errc::operation_not_supported);
+}
+
+// While its client has stopped the device to move it, registers do nothing. They work afterwards,
+// here and where it came to.
+TEST_F(PvrdmaFunction, RestsWhileItMoves) {
+    ASSERT_TRUE(machine_.driver.probe());
+    const std::uint32_t pd = machine_.driver.create_pd();
+    Migration& migration = machine_.function->migration();
+    ASSERT_TRUE(migration.go_to(VFIO_DEVICE_STATE_STOP_COPY));
+    const auto piece = migration.read(1 << 20);
+    ASSERT_TRUE(piece);
+    const std::vector<std::byte> stream(piece->begin(), piece->end());
+    for (const std::uint32_t offset : {PVRDMA_REG_REQUEST, PVRDMA_REG_CONTROL, PVRDMA_REG_MASK}) {
+        machine_.write(pv_registers, offset, std::uint32_t{PVRDMA_CONTROL_RESET});
+    }
+    EXPECT_EQ(machine_.read<std::uint32_t>(pv_registers, PVRDMA_REG_MASK), 0u);
+    ASSERT_TRUE(migration.go_to(VFIO_DEVICE_STATE_RUNNING));
+    EXPECT_EQ(machine_.driver.destroy(PVRDMA_DESTROY_PD, pd), 0u);
+
+    ASSERT_TRUE(migration.go_to(VFIO_DEVICE_STATE_RESUMING));
+    ASSERT_TRUE(migration.write(stream));
+    ASSERT_TRUE(migration.go_to(VFIO_DEVICE_STATE_RUNNING));
+    EXPECT_EQ(machine_.driver.destroy(PVRDMA_DESTROY_PD, pd), 0u) << "it had that PD";
+    EXPECT_EQ(machine_.read<std::uint32_t>(pv_registers, PVRDMA_REG_MASK), 0u);
 }
 
 // Two guests of such devices exchange messages: each post rings a doorbell, and each waits for an

@@ -97,6 +97,7 @@ bool CompletionQueue::push(const vrdma_cqe& entry, bool solicited,
 }
 
 void CompletionQueue::arm(bool solicited_only) noexcept {
+    uses_events_ = true;
     arm_ = std::max(arm_, solicited_only ? Arm::solicited : Arm::any);
 }
 
@@ -150,22 +151,32 @@ void CompletionQueue::event_written() noexcept {
 
 CqState CompletionQueue::save() const noexcept {
     return {.producer = producer_,
-            .fired = fired_,
+            .fired = format_ == QueueFormat::pvrdma ? std::uint32_t{uses_events_} : fired_,
             .error = failed_ ? 1u : 0u,
             .events = (completion_event.pending != 0 ? CqState::completion_waits : 0) |
                       (error_event.pending != 0 ? CqState::error_waits : 0)};
 }
 
 Result<> CompletionQueue::restore(const CqState& state) noexcept {
-    if ((state.fired & ~VRDMA_CQ_ARM_SEQUENCE) != 0 || state.error > 1 ||
+    const std::uint32_t known_fired =
+        format_ == QueueFormat::pvrdma ? 1 : std::uint32_t{VRDMA_CQ_ARM_SEQUENCE};
+    if ((state.fired & ~known_fired) != 0 || state.error > 1 ||
         (state.events & ~(CqState::completion_waits | CqState::error_waits)) != 0) {
         return fail(std::errc::invalid_argument);
     }
     producer_ = state.producer;
     reported_ = state.producer;
     consumer_ = state.producer - depth_; // makes the next push read the guest's index
-    fired_ = state.fired;
     failed_ = state.error != 0;
+    if (format_ == QueueFormat::vrdma) {
+        fired_ = state.fired;
+        return {};
+    }
+    // All entries that the guest has not taken count as new, and as solicited.
+    reported_ = producer_ - depth_;
+    last_solicited_ = producer_;
+    uses_events_ = state.fired != 0;
+    arm_ = uses_events_ ? Arm::any : Arm::nothing;
     return {};
 }
 

@@ -117,6 +117,7 @@ class alignas(cache_line) CompletionQueue {
     std::uint32_t firing_ = 0;
     std::uint32_t reported_ = 0; // producer_ at the last event
     Arm arm_ = Arm::nothing;
+    bool uses_events_ = false;         // PVRDMA: the guest has asked for one, at any time
     std::uint32_t last_solicited_ = 0; // PVRDMA: producer_ behind the last such entry
 };
 

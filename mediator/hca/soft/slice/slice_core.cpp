@@ -304,7 +304,8 @@ void SliceCore::announce_page_faults() noexcept {
 }
 
 void SliceCore::announce_waiting(CompletionQueue& cq, const CqState& state) noexcept {
-    if ((state.events & CqState::completion_waits) != 0) {
+    const bool due = cq.format() == QueueFormat::pvrdma && cq.wants_event();
+    if (due || (state.events & CqState::completion_waits) != 0) {
         engine_.events().announce(cq.eq(), cq.completion_event, 0);
     }
     if ((state.events & CqState::error_waits) != 0) {

@@ -351,6 +351,38 @@ TEST_F(Pvrdma, FlushesAndReportsErrors) {
     EXPECT_EQ(wait_pv(cq_).wr_id, 31u);
 }
 
+// A QP has taken a WQE of an SRQ for a message that has not ended, and is restored. The WQE keeps
+// its number: it is flushed under that.
+TEST_F(Pvrdma, HeldReceivesKeepTheirNumbers) {
+    const PvShape shape;
+    const Srqn srq{9};
+    const Buffer buffer = pv_.pages.allocate(pvrdma_ring_buffer_size(16, shape.rq_shift()));
+    EXPECT_TRUE(pv_.slice->create_srq({srq,
+                                       Guest::pd,
+                                       buffer.pages(),
+                                       16,
+                                       static_cast<std::uint8_t>(shape.rq_shift()),
+                                       static_cast<std::uint16_t>(shape.max_recv_sge),
+                                       {},
+                                       {}}));
+    const PvQp qp = pv_.create_qp(cqn, hca::QpType::rc, shape, srq);
+    connect_to_b(qp, peer_);
+    pv_.slice->freeze();
+    hca::QpState state = pv_.slice->save_qp(Qpn{qp.qpn});
+    EXPECT_EQ(pv_.slice->save_held_number(Qpn{qp.qpn}), 0u);
+    EXPECT_FALSE(pv_.slice->restore_held_number(Qpn{qp.qpn}, 5)) << "it holds none";
+    state.holds_receive = 1;
+    const std::array held{mr_.sge(0, 100)};
+    EXPECT_TRUE(pv_.slice->restore_qp(Qpn{qp.qpn}, state, held));
+    EXPECT_TRUE(pv_.slice->restore_held_number(Qpn{qp.qpn}, 0xabcdef0123));
+    EXPECT_EQ(pv_.slice->save_held_number(Qpn{qp.qpn}), 0xabcdef0123u);
+    pv_.slice->thaw();
+    EXPECT_TRUE(pv_.slice->modify_qp(Qpn{qp.qpn}, state_attr(IBV_QPS_ERR)));
+    const pvrdma_cqe flushed = wait_pv(cq_);
+    EXPECT_EQ(flushed.wr_id, 0xabcdef0123u);
+    EXPECT_EQ(flushed.status, std::uint32_t{IBV_WC_WR_FLUSH_ERR});
+}
+
 // Datagrams carry their address vector. The receiver gets the header's kind.
 TEST_F(Pvrdma, Datagrams) {
     constexpr std::uint32_t qkey = 0x1111;
