@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile guest of a device with PVRDMA's personality, on the soft HCA: registers, the shared
-// region, commands, page directories, WQEs, indices and doorbells. Each command and each WQE starts
-// out valid. The input then spoils it, so that it gets past the first checks. The guest's memory
-// changes while it is read. A bystander must go on working.
+// region, commands, page directories, WQEs, indices, doorbells and saved state. Each command, WQE
+// and state starts out valid. The input then spoils it, so that it gets past the first checks. The
+// guest's memory changes while it is read. A bystander must go on working.
 //
 // The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <infiniband/verbs.h>
@@ -14,6 +14,7 @@
 #include <iterator>
 #include <span>
 
+#include "mediator/device/incoming_state.h"
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
@@ -38,6 +39,7 @@ enum Step : std::uint8_t {
     step_doorbell, // offset (2 bytes), value (4 bytes)
     step_change,   // the guest's memory, when it is next read
     step_connect,  // all objects of a QP, and its way to RTS
+    step_move,     // announce, save, spoilers of the image and the announcement, restore
     step_count,
 };
 
@@ -114,6 +116,9 @@ class Machine {
             case step_connect:
                 connect();
                 break;
+            case step_move:
+                move(input);
+                break;
             default:
                 break;
         }
@@ -132,6 +137,24 @@ class Machine {
     }
     void ring(std::uint32_t offset, std::uint32_t value) {
         changing_.turn([&] { device_.write_doorbell(offset, value); });
+    }
+
+    void move(Input& input) {
+        auto announcement = device_.announce();
+        device_.freeze();
+        auto image = device_.save();
+        device_.reset();
+        input.spoil<std::uint16_t>(image);
+        input.spoil<std::uint16_t>(announcement);
+        auto stream = to_stream(announcement, StreamPart::announcement);
+        const auto rest = to_stream(image);
+        stream.insert(stream.end(), rest.begin(), rest.end());
+        changing_.turn([&] {
+            IncomingState incoming{device_, longest_image(type_.limits)};
+            (void)incoming.take(stream).and_then([&] { return incoming.restore(); });
+        });
+        device_.raise_all();
+        device_.thaw();
     }
 
     pvrdma_shared_region* region() { return allocator_.at<pvrdma_shared_region>(region_); }
