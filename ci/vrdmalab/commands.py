@@ -22,7 +22,8 @@ def image(options: Namespace) -> int:
 def up(options: Namespace) -> int:
     shape = Shape(options.hosts, options.guests, options.packages, options.guest_cpus, options.guest_memory,
                   options.host_cpus, options.type, options.host_kernel, options.guest_kernel,
-                  options.host_release, options.guest_release, options.movable, options.sockets, options.pvrdma)
+                  options.host_release, options.guest_release, options.movable, options.sockets, options.pvrdma,
+                  options.pvrdma_guests)
     state, was_up = lab.up(shape)
     if was_up:
         print("the lab is up already", file=sys.stderr)

@@ -164,5 +164,5 @@ def wait_for_boot(guest: Guest, host: Address, address: Address, other_than: str
 
 
 def wait_for_device(guest: GuestNames, address: Address, shape: Shape) -> None:
-    driver, device = ("vmw_pvrdma", "vmw_pvrdma0") if shape.pvrdma else ("vrdma_ib", "vrdma0")
+    driver, device = ("vmw_pvrdma", "vmw_pvrdma0") if shape.has_pvrdma(guest) else ("vrdma_ib", "vrdma0")
     script(guest.name, address, AWAIT_DEVICE, "find its device", DRIVER=driver, DEVICE=device)

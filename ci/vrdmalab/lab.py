@@ -112,11 +112,21 @@ def _system(state: State, image: images.Image, kind: str, release: str, kernel: 
         stage = state.directory / "stage" / f"{kind}-{release}"
         releases.unpack(release, kind, stage)
     initrd = state.directory / f"{kind}-{release}.initrd"
-    driver = Path(state.shape.pvrdma) if kind == "guest" and state.shape.pvrdma else None
-    return share.System(kernels.choose(kernel or releases.kernel_directory(release), image, initrd), stage, driver)
+    return share.System(kernels.choose(kernel or releases.kernel_directory(release), image, initrd), stage)
 
 
-# That of hosts, and those of guests by their release.
+def _guest_systems(state: State, image: images.Image) -> dict[str, share.System]:
+    shape = state.shape
+    guests = {release: _system(state, image, "guest", release, shape.guest_kernel)
+              for release in dict.fromkeys(shape.guest_releases)}
+    if not shape.pvrdma:
+        return guests
+    stock = share.System(guests[shape.guest_releases[0]].kernel, None, Path(shape.pvrdma))
+    wanted = {shape.system(guest) for guest in topology.hosts(shape) if isinstance(guest, SocketGuest)}
+    return {name: system for name, system in {**guests, topology.PVRDMA: stock}.items() if name in wanted}
+
+
+# That of hosts, and those of guests by their release (Shape.system()).
 Systems = tuple[share.System, dict[str, share.System]]
 
 
@@ -124,8 +134,7 @@ def _systems(state: State, image: images.Image) -> Systems:
     """Unpacks packages, and makes initrds."""
     shape = state.shape
     host = _system(state, image, "host", shape.host_release, shape.host_kernel)
-    return host, {release: _system(state, image, "guest", release, shape.guest_kernel)
-                  for release in dict.fromkeys(shape.guest_releases)}
+    return host, _guest_systems(state, image)
 
 
 def _fill_share(state: State, image: images.Image) -> Systems:
@@ -162,7 +171,7 @@ def _start(state: State, image: images.Image, systems: Systems, vms: list[Host])
     cables = hosts.cables(state.shape)
     for vm in vms:
         if isinstance(vm, SocketGuest):
-            kernel = by_release[state.shape.release(vm)].kernel
+            kernel = by_release[state.shape.system(vm)].kernel
             process = socket_guests.start(state.directory, vm, state.shape, kernel, disks[-1], accelerator,
                                           state.with_vrdma)
         else:

@@ -35,11 +35,12 @@ GUEST_MODULE = "vrdma_ib.ko"
 
 @dataclass(frozen=True)
 class System:
-    """What hosts, or guests of one release, boot, and the directory of vrdma's files for them."""
+    """What hosts, or guests of one release, boot, and the directory of vrdma's files for them. Guests with another
+    driver have none."""
 
     kernel: Kernel
-    stage: Path
-    driver: Path | None = None  # one more module
+    stage: Path | None
+    driver: Path | None = None
 
 
 def assemble(share: Path, host: System, guests: dict[str, System], agent: Path, preload: Path,
@@ -52,7 +53,7 @@ def assemble(share: Path, host: System, guests: dict[str, System], agent: Path, 
     trees += [("guest", fresh / _guests_tree(release), guest) for release, guest in guests.items()]
     for kind, tree, system in trees:
         for source in (OVERLAYS / "common", OVERLAYS / kind, system.stage):
-            if source.is_dir():
+            if source and source.is_dir():
                 shutil.copytree(source, tree, symlinks=True, dirs_exist_ok=True)
         (tree / "etc/hosts").write_text(hosts_file, encoding="ascii")
         shutil.copy(agent, tree / LAB_FILES / "agent")
@@ -133,9 +134,12 @@ def _guests_tree(release: str) -> str:
 
 
 def has_vrdma(share: Path, host: System, guests: dict[str, System]) -> bool:
-    """Whether the share has the kernel modules. With only some of them, the build is incomplete."""
-    wanted = [("tree", host, HOST_MODULE)]
-    wanted += [(_guests_tree(release), guest, GUEST_MODULE) for release, guest in guests.items()]
+    """Whether the share has the kernel modules. With only some of them, the build is incomplete. Guests with another
+    driver need none."""
+    wanted = [(_guests_tree(release), guest, GUEST_MODULE) for release, guest in guests.items() if not guest.driver]
+    if not wanted:
+        return True
+    wanted.append(("tree", host, HOST_MODULE))
     found = [any(share.glob(f"{tree}/usr/lib/modules/{system.kernel.release}/**/{module}"))
              for tree, system, module in wanted]
     if any(found) and not all(found):

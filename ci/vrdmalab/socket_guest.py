@@ -28,6 +28,8 @@ PVRDMA_SLOT = "10.1"
 def check(shape: Shape) -> None:
     if shape.pvrdma and not shape.sockets:
         raise LabError("--pvrdma needs --sockets")
+    if shape.pvrdma_guests is not None and not shape.pvrdma:
+        raise LabError("--pvrdma-guests needs --pvrdma")
     if not shape.sockets:
         return
     if shape.guests > MAX_GUESTS or shape.hosts > 1 or shape.movable:
@@ -50,14 +52,14 @@ def _cable(guest: SocketGuest) -> str:
 
 
 def _nic(guest: SocketGuest, shape: Shape) -> str:
-    place = f"vmxnet3,addr={NIC_SLOT},multifunction=on" if shape.pvrdma else "virtio-net-pci"
+    place = f"vmxnet3,addr={NIC_SLOT},multifunction=on" if shape.has_pvrdma(guest) else "virtio-net-pci"
     return f"{place},netdev=lan,mac={guest.mac},romfile="
 
 
 def _device(guest: SocketGuest, shape: Shape) -> str:
     device: dict[str, object] = {"driver": "vfio-user-pci", "id": "vrdma",
                                  "socket": {"type": "unix", "path": socket(shape, guest)}}
-    if shape.pvrdma:
+    if shape.has_pvrdma(guest):
         device |= {"addr": PVRDMA_SLOT, "x-no-posted-writes": True}
     return json.dumps(device)
 
@@ -77,7 +79,7 @@ def start(directory: Path, guest: SocketGuest, shape: Shape, kernel: Kernel, dis
         "-append", f"{guests.kernel_arguments(guest)} lab.door={DOOR}",
         "-drive", f"if=none,id=root,file={disk},format=raw,readonly=on", "-device", "virtio-blk-pci,drive=root",
         "-fsdev",
-        f"local,id=lab,path=share/guests/{shape.release(guest)},security_model=none,readonly=on,multidevs=remap",
+        f"local,id=lab,path=share/guests/{shape.system(guest)},security_model=none,readonly=on,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
         "-netdev", _cable(guest), "-device", _nic(guest, shape),
         *hosts.common_arguments(directory, guest, accelerator),

@@ -13,6 +13,8 @@ MAX_HOSTS = 8
 MAX_GUESTS = 32
 # A host's first interface to other hosts; eth0 is for its commands.
 FIRST_CABLE = "eth1"
+# The system of guests with VMware's device.
+PVRDMA = "pvrdma"
 _UUIDS = uuid.UUID("6a1b0d9e-7d0c-4c6e-9d39-76726d610000")
 
 
@@ -34,6 +36,7 @@ class Shape:
     movable: bool = False  # guests can move between hosts, which needs a newer QEMU
     sockets: str | None = None  # the directory of the sockets of guests without hosts
     pvrdma: str | None = None  # their devices are VMware's, and this is the driver (ci/pvrdma-module)
+    pvrdma_guests: int | None = None  # only those of so many guests, from guest0 on
 
     @property
     def cpus_of_host(self) -> int:
@@ -70,6 +73,13 @@ class Shape:
 
     def release(self, guest: "GuestNames") -> str:
         return self.guest_releases[guest.index % len(self.guest_releases)]
+
+    def has_pvrdma(self, guest: "GuestNames") -> bool:
+        return self.pvrdma is not None and (self.pvrdma_guests is None or guest.index < self.pvrdma_guests)
+
+    def system(self, guest: "GuestNames") -> str:
+        """What the guest boots: its release, or one without anything of vrdma's."""
+        return PVRDMA if self.has_pvrdma(guest) else self.release(guest)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", driver:
     for name in ("agent", "preload"):
         put(directory / name, name)
     result = directory / "share"
-    guests = {release: System(chosen, directory / "stage/guest", driver)
+    guests = {release: System(chosen, None if driver else directory / "stage/guest", driver)
               for release, chosen in (guest_kernels or {"bookworm": kernel}).items()}
     share.assemble(result, System(kernel, directory / "stage/host"), guests, directory / "agent",
                    directory / "preload", "hosts file", "secret", mediator_config)
@@ -65,12 +65,14 @@ def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, kernel: Ke
         assert (result / tree / "etc/hosts").read_text() == "hosts file"
 
 
-def test_guests_may_get_one_more_driver(tmp_path: Path, kernel: Kernel) -> None:
+def test_guests_with_another_driver_have_nothing_of_vrdma(tmp_path: Path, kernel: Kernel) -> None:
+    put(tmp_path / "stage/guest/etc/libibverbs.d/vrdma.driver", "provider")
     put(tmp_path / "vmw_pvrdma.ko", "driver")
     result = assemble(tmp_path, kernel, driver=tmp_path / "vmw_pvrdma.ko")
     modules = result / f"guests/bookworm/tree/usr/lib/modules/{KERNEL}"
     assert (modules / "updates/vmw_pvrdma.ko").read_text() == "driver"
     assert (modules / "modules.dep").exists()
+    assert not list((result / "guests/bookworm/tree").rglob("vrdma.driver"))
     assert not list((result / "tree").rglob("vmw_pvrdma.ko"))
 
 

@@ -33,6 +33,8 @@ def test_devices_of_vmwares_are_behind_sockets(directory: str) -> None:
     socket_guest.check(Shape(sockets=directory, pvrdma="/lib/vmw_pvrdma.ko"))
     with pytest.raises(LabError, match="--pvrdma needs --sockets"):
         socket_guest.check(Shape(pvrdma="/lib/vmw_pvrdma.ko"))
+    with pytest.raises(LabError, match="--pvrdma-guests needs --pvrdma"):
+        socket_guest.check(Shape(sockets=directory, pvrdma_guests=1))
 
 
 def test_a_missing_socket_is_named(directory: str) -> None:
