@@ -10,6 +10,7 @@ from framework.endpoint import connect
 from framework.lab import TIMEOUT_S
 from framework.mdev import DEVICE_ADD, MdevType, mdev_of
 from framework.programs import Program, run, start_server
+from framework.sockets import PVRDMA_DEVICE
 from framework.verbs import VerbsError
 
 pytestmark = pytest.mark.lab
@@ -66,9 +67,10 @@ def test_memory_is_unpinned(host, guest0, guest1, endpoint):
 
 def test_module_reload(guest0, device, works):
     """Unloads the guest's driver and loads it again; expects the device to go and to come back."""
-    guest0.run("modprobe -r vrdma_ib")
+    driver = "vmw_pvrdma" if device == PVRDMA_DEVICE else "vrdma_ib"
+    guest0.run(f"modprobe -r {driver}")
     assert device not in guest0.run("ls /sys/class/infiniband").stdout
-    guest0.run("modprobe vrdma_ib")
+    guest0.run(f"modprobe {driver}")
     works()
 
 
