@@ -39,6 +39,14 @@ void* operator new(std::size_t size) {
     return allocate(rounded(size == 0 ? 1 : size, alignof(std::max_align_t)),
                     alignof(std::max_align_t));
 }
+// A sanitizer's runtime has one of its own, whose memory only its operator delete may free.
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+    try {
+        return operator new(size);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
     const auto boundary = static_cast<std::size_t>(alignment);
     return allocate(rounded(size == 0 ? 1 : size, boundary), boundary);
