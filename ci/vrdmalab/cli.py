@@ -82,7 +82,7 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
     shape = Shape()
     up.add_argument("--hosts", type=_up_to(topology.MAX_HOSTS), default=shape.hosts, metavar="H",
                     help="number of hosts (default: %(default)s)")
-    up.add_argument("--guests", type=_up_to(topology.MAX_GUESTS), default=shape.guests, metavar="G",
+    up.add_argument("--guests", type=_up_to(topology.MAX_GUESTS, 0), default=shape.guests, metavar="G",
                     help="number of guests on each host (default: %(default)s)")
     _add_packages(up)
     up.add_argument("--type", default=shape.type, help="type of the guests' mdevs (default: %(default)s)")
@@ -110,11 +110,11 @@ def _add_packages(command: argparse.ArgumentParser) -> None:
     command.add_argument("--packages", type=_names, default=(), metavar="A,B,…", help="more Debian packages")
 
 
-def _up_to(limit: int) -> Callable[[str], int]:
+def _up_to(limit: int, least: int = 1) -> Callable[[str], int]:
     def number(text: str) -> int:
         value = int(text)
-        if not 0 < value <= limit:
-            raise argparse.ArgumentTypeError(f"{value} is not from 1 to {limit}")
+        if not least <= value <= limit:
+            raise argparse.ArgumentTypeError(f"{value} is not from {least} to {limit}")
         return value
 
     return number

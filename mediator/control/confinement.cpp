@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -49,14 +50,15 @@ void warn_of_missing_capabilities() {
 
 // An uplink needs its capabilities again when its interface reappears, because its sockets and
 // programs are opened anew then. Memory of uplinks is locked beyond RLIMIT_MEMLOCK, and so is that
-// of a fabric's connections if its provider drives an adapter.
+// of a fabric's connections if its provider drives an adapter, and that of guests where the host's
+// HCA moves their messages.
 Result<> give_up_capabilities(const Config& config) {
     if (may_serve_uplinks(config)) {
         warn_of_missing_capabilities();
         return jail::keep_capabilities(
             {CAP_SYS_NICE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_IPC_LOCK});
     }
-    if (!config.fabrics.empty()) {
+    if (!config.fabrics.empty() || !config.uplinks.empty()) {
         return jail::keep_capabilities({CAP_SYS_NICE, CAP_IPC_LOCK});
     }
     return jail::keep_capabilities({CAP_SYS_NICE});
@@ -65,7 +67,8 @@ Result<> give_up_capabilities(const Config& config) {
 } // namespace
 
 bool may_serve_uplinks(const Config& config) {
-    return !config.uplinks.empty() || config.control.add_uplinks;
+    const auto sends_frames = [](const UplinkOptions& uplink) { return uplink.device.empty(); };
+    return std::ranges::any_of(config.uplinks, sends_frames) || config.control.add_uplinks;
 }
 
 tl::expected<void, std::string> confine(const Config& config, jail::Forbidden forbidden) {
@@ -86,9 +89,10 @@ tl::expected<void, std::string> confine(const Config& config, jail::Forbidden fo
 }
 
 // A poller must not run unconfined, so a failure aborts the process.
-void confine_poller(jail::Forbidden forbidden) {
+void confine_poller(jail::Forbidden forbidden, const std::function<void()>& open) {
     auto confined = jail::keep_capabilities({CAP_SYS_NICE});
     if (confined) {
+        open();
         confined = jail::allow_calls_of_poller(forbidden);
     }
     if (!confined) {

@@ -31,6 +31,7 @@
 #include "mediator/control/uplinks.h"
 #include "mediator/frontend/mdev/loaded_module.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
+#include "mediator/hca/host/opened.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/jail/crash.h"
 #include "mediator/memory/fault_handlers.h"
@@ -258,10 +259,17 @@ std::unique_ptr<EngineProcess> start_engine_process() {
     return std::move(*process);
 }
 
-Result<std::unique_ptr<hca::soft::SoftHca>> create_hca(hca::soft::Config config,
+Result<std::unique_ptr<hca::soft::SoftHca>> create_hca(const Config& options,
                                                        EngineProcess* process,
                                                        jail::Forbidden forbidden) {
-    config.on_start = [forbidden] { confine_poller(forbidden); };
+    hca::soft::Config config = options.soft;
+    config.on_start = [forbidden, devices = host_devices(options)] {
+        confine_poller(forbidden, [&] {
+            if (!devices.empty()) {
+                hca::host::open_early(**hca::host::libibverbs(), devices);
+            }
+        });
+    };
     if (process != nullptr) {
         config.in_process = [process](const auto& call) { process->run(call); };
     }
@@ -325,7 +333,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     // Each thread asks for the times of its faults while it may. A poller then confines itself.
     auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
     const auto engine = start_engine_process();
-    const auto hca = create_hca(config.soft, engine.get(), forbidden);
+    const auto hca = create_hca(config, engine.get(), forbidden);
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
@@ -448,6 +456,10 @@ int run(int argc, char** argv) {
         return complain("memory cannot be hidden", hidden.error());
     }
     if (const auto loaded = load_providers_of(running->config.fabrics); !loaded) {
+        spdlog::critical("{}", loaded.error());
+        return EXIT_FAILURE;
+    }
+    if (const auto loaded = load_libibverbs_for(running->config); !loaded) {
         spdlog::critical("{}", loaded.error());
         return EXIT_FAILURE;
     }

@@ -50,7 +50,9 @@ const Served* find(const std::vector<Served>& devices, const std::string& name) 
 // RoCE is what an Ethernet uplink carries.
 bool speaks_roce(const Managed::Parts& parts, const std::string& uplink) {
     const auto& ethernets = parts.uplinks.ethernets();
-    return std::ranges::find(ethernets, uplink, &ServedUplink::name) != ethernets.end();
+    const auto& hcas = parts.uplinks.hcas();
+    return std::ranges::find(ethernets, uplink, &ServedUplink::name) != ethernets.end() ||
+           std::ranges::find(hcas, uplink, &ServedHca::name) != hcas.end();
 }
 
 std::string text_of(verbs::Protocols protocols) {
@@ -160,7 +162,8 @@ management::Device report_of(const Managed::Parts& parts, const Served& served) 
     return device;
 }
 
-management::Uplink report_of(const ServedUplink& served) {
+template <typename ByEthernet>
+management::Uplink report_of_ethernet(const ByEthernet& served) {
     management::Uplink uplink{};
     helper::write(uplink.name, served.name());
     helper::write(uplink.detail, served.interface());
@@ -228,7 +231,10 @@ std::vector<management::Counters> Managed::counters(const Range& range) const {
 std::vector<management::Uplink> Managed::uplinks(const Range& range) const {
     std::vector<management::Uplink> all;
     for (const auto& served : parts_.uplinks.ethernets()) {
-        all.push_back(report_of(*served));
+        all.push_back(report_of_ethernet(*served));
+    }
+    for (const auto& served : parts_.uplinks.hcas()) {
+        all.push_back(report_of_ethernet(*served));
     }
     for (const auto& served : parts_.uplinks.fabrics()) {
         all.push_back(report_of(*served));

@@ -15,7 +15,7 @@
 namespace vrdma::control {
 
 bool Uplinks::open(std::vector<FabricHelpers> helpers) {
-    if (!open_ethernets()) {
+    if (!open_ethernets() || !open_hcas()) {
         return false;
     }
     for (std::size_t i = 0; i < config_.fabrics.size(); ++i) {
@@ -33,6 +33,10 @@ bool Uplinks::open(std::vector<FabricHelpers> helpers) {
 bool Uplinks::open_ethernets() {
     for (std::size_t i = 0; i < config_.uplinks.size();) {
         const UplinkOptions& uplink = config_.uplinks[i];
+        if (!uplink.device.empty()) {
+            ++i;
+            continue;
+        }
         auto served = ServedUplink::open(uplink, hca_, loop_);
         if (served) {
             ethernets_.push_back(std::move(*served));
@@ -49,10 +53,30 @@ bool Uplinks::open_ethernets() {
     return true;
 }
 
+bool Uplinks::open_hcas() {
+    for (const UplinkOptions& uplink : config_.uplinks) {
+        if (uplink.device.empty()) {
+            continue;
+        }
+        auto served = ServedHca::open(uplink, hca_, loop_);
+        if (!served) {
+            spdlog::critical("uplink {}: the host's HCA cannot be used: {}", uplink.name,
+                             served.error());
+            return false;
+        }
+        hcas_.push_back(std::move(*served));
+    }
+    return true;
+}
+
 verbs::Mac Uplinks::mac_of(const std::string& name) const {
     const auto ethernet = std::ranges::find(ethernets_, name, &ServedUplink::name);
     if (ethernet != ethernets_.end()) {
         return (*ethernet)->mac();
+    }
+    const auto hca = std::ranges::find(hcas_, name, &ServedHca::name);
+    if (hca != hcas_.end()) {
+        return (*hca)->mac();
     }
     const auto fabric = std::ranges::find(fabrics_, name, &ServedFabric::name);
     return fabric != fabrics_.end() ? (*fabric)->mac() : verbs::Mac{};
@@ -71,6 +95,11 @@ management::Answered<std::string> Uplinks::add(const toml::table& section) {
         return refuse(std::errc::file_exists,
                       fmt::format("there is an uplink '{}' already, or one with the interface '{}'",
                                   name, interface));
+    }
+    if (section.contains("device")) {
+        return refuse(std::errc::operation_not_supported,
+                      "an uplink by the host's HCA is opened when vrdmad starts: name it in the "
+                      "configuration file");
     }
     if (const auto added = add_uplink(section, config_); !added) {
         return refuse(std::errc::invalid_argument, added.error());
@@ -105,14 +134,15 @@ management::Answered<> Uplinks::remove(const std::string& name) {
         return refuse(std::errc::no_such_file_or_directory,
                       fmt::format("there is no Ethernet uplink '{}'", name));
     }
-    const auto options = config_.uplinks.begin() + (found - ethernets_.begin());
+    const auto options = std::ranges::find(config_.uplinks, name, &UplinkOptions::name);
     if (options->section.empty()) {
         return refuse_configured("uplink", name);
     }
     const UplinkOptions removed = *options;
+    const auto place = options - config_.uplinks.begin();
     config_.uplinks.erase(options);
     if (const auto written = file_.write(additions_of(config_)); !written) {
-        config_.uplinks.insert(config_.uplinks.begin() + (found - ethernets_.begin()), removed);
+        config_.uplinks.insert(config_.uplinks.begin() + place, removed);
         return refuse(written.error(),
                       fmt::format("{}: {}", file_.path(), describe(written.error())));
     }

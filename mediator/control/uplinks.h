@@ -11,6 +11,7 @@
 #include "mediator/control/additions_file.h"
 #include "mediator/control/config/additions.h"
 #include "mediator/control/served_fabric.h"
+#include "mediator/control/served_hca.h"
 #include "mediator/control/served_uplink.h"
 #include "mediator/management/mediator.h"
 
@@ -34,11 +35,14 @@ class Uplinks {
 
     const std::vector<std::unique_ptr<ServedUplink>>& ethernets() const { return ethernets_; }
     const std::vector<std::unique_ptr<ServedFabric>>& fabrics() const { return fabrics_; }
+    // Those by the host's HCA.
+    const std::vector<std::unique_ptr<ServedHca>>& hcas() const { return hcas_; }
     // The MAC of a device that has none of its own.
     verbs::Mac mac_of(const std::string& name) const;
 
   private:
     bool open_ethernets();
+    bool open_hcas();
     tl::expected<void, std::string> open_last();
 
     Config& config_;
@@ -46,7 +50,8 @@ class Uplinks {
     const bool may_add_;
     hca::soft::SoftHca& hca_;
     EventLoop& loop_;
-    std::vector<std::unique_ptr<ServedUplink>> ethernets_; // in the order of the configuration
+    std::vector<std::unique_ptr<ServedUplink>> ethernets_;
+    std::vector<std::unique_ptr<ServedHca>> hcas_;
     std::vector<std::unique_ptr<ServedFabric>> fabrics_;
 };
 

@@ -37,6 +37,9 @@ void Device::freeze() {
     if (enabled_ && (enables || !suspended())) {
         enabled_->slice->freeze();
     }
+    if (enabled_) {
+        enabled_->slice->let_go();
+    }
 }
 
 void Device::give_way() {

@@ -18,6 +18,7 @@
 #include "mediator/hca/event_queue.h"
 #include "mediator/hca/memory_region.h"
 #include "mediator/hca/memory_window.h"
+#include "mediator/hca/names.h"
 #include "mediator/hca/port.h"
 #include "mediator/hca/queue_format.h"
 #include "mediator/hca/queue_pair.h"
@@ -88,6 +89,7 @@ struct Costs {
 // Objects are saved and restored only between freeze() and thaw(); an object is restored when it
 // was just created with the spec of the saved one, and the restore validates the state.
 class Slice : public SlicePort,
+              public Names,
               public EventQueues,
               public CompletionQueues,
               public MemoryRegions,
@@ -135,6 +137,9 @@ class Slice : public SlicePort,
     // Between freeze and thaw the slice touches no guest memory and its state does not change.
     // Peers retry, as if the cable of its port were unplugged.
     virtual void freeze() = 0;
+    // The frozen slice is going to be saved, or may be. Hardware that works for it by itself, and
+    // so may still touch the memory of messages under way, ends its connections.
+    virtual void let_go() {}
     // Until the frozen slice is thawed, its peers do not find it here, but where its state has been
     // moved to.
     virtual void give_way() = 0;

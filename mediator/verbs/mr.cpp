@@ -110,11 +110,32 @@ Result<> MrTable::add(hca::MrSpec spec, Buffer buffer) {
                          [&](const Mr& made) { return resources_.slice.register_mr(made.spec); });
 }
 
+// The slice's own key may be taken, because regions of which peers on the network do not know have
+// random ones.
+Result<Key> MrTable::take_key(const hca::MrSpec& spec) {
+    constexpr int tries = 4;
+    for (int left = tries; left != 0; --left) {
+        const auto named = resources_.slice.name_mr(spec);
+        if (!named) {
+            return fail(named.error());
+        }
+        if (!*named) {
+            return keys_.take();
+        }
+        if (keys_.claim(**named)) {
+            return **named;
+        }
+    }
+    return fail(std::errc::resource_unavailable_try_again);
+}
+
 Result<Key> MrTable::create(hca::MrSpec spec, Buffer buffer) {
-    const auto key = keys_.take();
+    spec.pages = std::move(buffer.pages);
+    const auto key = take_key(spec);
     if (!key) {
         return key;
     }
+    buffer.pages = std::move(spec.pages);
     spec.key = *key;
     if (const auto added = add(std::move(spec), std::move(buffer)); !added) {
         keys_.give_back(*key);

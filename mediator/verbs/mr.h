@@ -56,6 +56,7 @@ class MrTable {
     Result<> check(const hca::MrSpec& spec) const;
     Result<> check_new(const hca::MrSpec& spec) const;
     Result<Buffer> pages_of(const vrdma_cmd_reg_mr& cmd);
+    Result<Key> take_key(const hca::MrSpec& spec);
     Result<Key> create(hca::MrSpec spec, Buffer buffer);
     Result<> add(hca::MrSpec spec, Buffer buffer);
     Result<> change(Mr& mr, hca::MrSpec spec, Buffer buffer);

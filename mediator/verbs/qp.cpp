@@ -274,11 +274,20 @@ Result<Buffer> QpTable::read_queues(const vrdma_cmd_create_qp& cmd, const hca::Q
     return none ? Result<Buffer>{} : fail(std::errc::invalid_argument);
 }
 
-// There is one GSI QP, and no other has its number.
-Result<Qpn> QpTable::pick_number(std::uint8_t type) {
+// There is one GSI QP, and no other has its number. A number that the slice chose may be that of a
+// QP which was restored.
+Result<Qpn> QpTable::pick_number(const hca::QpSpec& spec, std::uint8_t type) {
     if (type == gsi_type) {
         return table_.find(hca::gsi_qpn) == nullptr ? Result<Qpn>{hca::gsi_qpn}
                                                     : fail(std::errc::device_or_resource_busy);
+    }
+    const auto named = resources_.slice.name_qp(spec);
+    if (!named) {
+        return fail(named.error());
+    }
+    if (*named) {
+        return table_.find(**named) == nullptr ? Result<Qpn>{**named}
+                                               : fail(std::errc::resource_unavailable_try_again);
     }
     const auto id =
         qpns_.pick([this](std::uint32_t qpn) { return table_.find(Qpn{qpn}) != nullptr; });
@@ -301,7 +310,7 @@ Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd, std::uint32_t hand
     if (!buffer) {
         return fail(buffer.error());
     }
-    const auto id = pick_number(cmd.qp_type);
+    const auto id = pick_number(qp.spec, cmd.qp_type);
     if (!id) {
         return fail(id.error());
     }
@@ -448,7 +457,11 @@ void QpTable::save(StateWriter& writer) const {
 }
 
 bool QpTable::valid_number(const QpState& state) const {
-    return state.qp_type == gsi_type ? Qpn{state.qpn} == hca::gsi_qpn : qpns_.in_range(state.qpn);
+    return state.qp_type == gsi_type
+               ? Qpn{state.qpn} == hca::gsi_qpn
+               : qpns_.in_range(state.qpn) ||
+                     (resources_.slice.chooses_names() && state.qpn > hca::gsi_qpn.value &&
+                      state.qpn < VRDMA_MULTICAST_QPN);
 }
 
 Result<PvrdmaQpState> QpTable::take_pvrdma_state(StateReader& reader) const {

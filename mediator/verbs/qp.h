@@ -93,7 +93,7 @@ class QpTable {
     Result<> check_srq(UcontextId ucontext, const hca::QpSpec& spec) const;
     Result<> check_xrc_recv(const Qp& qp) const;
     Result<> check_sizes(const hca::QpSpec& spec) const;
-    Result<Qpn> pick_number(std::uint8_t type);
+    Result<Qpn> pick_number(const hca::QpSpec& spec, std::uint8_t type);
     bool valid_number(const QpState& state) const;
     Result<> check_path(const vrdma_qp_attr& attr) const;
     Result<Buffer> read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec);

@@ -33,6 +33,7 @@ using verbs::Vlans;
 struct UplinkOptions {
     std::string name;
     std::string interface;
+    std::string device{}; // of the host's HCA; empty: frames of vrdmad's own
     wire::Transport transport = wire::Transport::automatic;
     Vlans vlans{}; // that guests may use, besides frames without a tag
     wire::Priorities priorities{};

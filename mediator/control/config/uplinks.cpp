@@ -28,6 +28,25 @@ wire::Transport read_transport(Section& section) {
     section.refuse(key, "\"auto\", \"af_xdp\" or \"af_packet\"");
 }
 
+// Where the host's HCA makes the frames, it decides how they leave.
+void read_hca(Section& section, UplinkOptions& uplink) {
+    std::string kind = "soft";
+    section.text("hca", kind);
+    section.text("device", uplink.device);
+    if (kind != "soft" && kind != "verbs") {
+        section.refuse("hca", "\"soft\" or \"verbs\"");
+    }
+    if ((kind == "verbs") == uplink.device.empty()) {
+        section.refuse("device", kind == "verbs" ? "the name of a device that ibv_devices lists"
+                                                 : "absent unless hca is \"verbs\"");
+    }
+    for (const std::string_view key : {"transport", "vlans", "dscp_priorities", "sl_priorities"}) {
+        if (!uplink.device.empty() && section.has(key)) {
+            section.refuse(key, "absent, as hca is \"verbs\"");
+        }
+    }
+}
+
 UplinkOptions read_uplink(Section& section) {
     UplinkOptions uplink;
     section.text("interface", uplink.interface);
@@ -39,6 +58,7 @@ UplinkOptions read_uplink(Section& section) {
     if (!valid_uplink(uplink.name)) {
         section.refuse("name", valid_uplink_is);
     }
+    read_hca(section, uplink);
     uplink.transport = read_transport(section);
     read_numbers(section, "vlans", 1, uplink.vlans);
     read_priorities(section, "dscp_priorities", 0, uplink.priorities.of_dscp);
@@ -58,6 +78,10 @@ void read_uplinks(std::vector<Section> sections, Config& config) {
         }
         if (std::ranges::count(config.uplinks, added.interface, &UplinkOptions::interface) > 1) {
             section.refuse("interface", "the interface of no other uplink");
+        }
+        if (!added.device.empty() &&
+            std::ranges::count(config.uplinks, added.device, &UplinkOptions::device) > 1) {
+            section.refuse("device", "the device of no other uplink");
         }
     }
 }

@@ -20,6 +20,13 @@ class SoftHca : public Hca {
     // bound to it. The keeper, if there is one, must outlive those slices.
     Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
                         AddressKeeper* keeper = nullptr);
+    // The same by a device of the host's HCA, which is returned. If pollers have threads of their
+    // own, each must have opened it before (hca/host/opened.h). The error is for people.
+    tl::expected<host::SharedDevice, std::string> add_host_uplink(const std::string& name,
+                                                                  const host::Libibverbs& library,
+                                                                  const std::string& device) {
+        return pollers_->add_host_uplink(name, library, device);
+    }
     // Replaces the interface of an uplink. Packets on the way through the old interface are lost.
     Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
     // No slice may be bound to it. The uplink must exist.
@@ -28,6 +35,12 @@ class SoftHca : public Hca {
     template <typename Call>
     void with_port(const std::string& uplink, Call&& call) {
         pollers_->with_port(uplink, std::forward<Call>(call));
+    }
+
+    // The same for an uplink by the host's HCA.
+    template <typename Call>
+    void with_host_port(const std::string& uplink, Call&& call) {
+        pollers_->with_host_port(uplink, std::forward<Call>(call));
     }
 
     // The uplink has got or lost its carrier, or has another MTU. Initially it is up.

@@ -55,6 +55,9 @@ SoftSlice::~SoftSlice() {
     while (!services_.empty()) {
         unlisten(services_.back());
     }
+    for (const auto& numbered : core_->qps()) {
+        remove_name(numbered.first);
+    }
     pollers_.drain_all();
     dismantle();
     poller_.run([&](Engine& engine) { engine.remove(*core_); });

@@ -58,6 +58,10 @@ class SoftSlice : public Slice {
     Result<> allocate_mw(const MwSpec& spec) override;
     void deallocate_mw(Key key) override;
 
+    bool chooses_names() const override;
+    Result<std::optional<Qpn>> name_qp(const QpSpec& spec) override;
+    Result<std::optional<Key>> name_mr(const MrSpec& spec) override;
+
     Result<> create_ah(const AhSpec& spec) override;
     void destroy_ah(AhId id) override;
 
@@ -92,6 +96,7 @@ class SoftSlice : public Slice {
     void set_clock(std::uint64_t now) override;
 
     void freeze() override;
+    void let_go() override;
     void give_way() override;
     bool thaw() override;
 
@@ -138,6 +143,9 @@ class SoftSlice : public Slice {
         return [this](auto&& step) { poller_.run([&](Engine&) { step(); }); };
     }
 
+    Result<> give_to_network(const MrSpec& spec, MemoryRegion& region);
+    void add_name(Qpn id);
+    void remove_name(Qpn id);
     template <typename Resize>
     Result<> replace_ring(const Translation& pages, Resize&& resize);
     void halt();

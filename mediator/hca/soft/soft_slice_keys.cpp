@@ -34,17 +34,59 @@ Result<std::unique_ptr<MemoryRegion>> make_region(const GuestMemory& memory, MrS
     return region;
 }
 
+// Whether it has pages of its own for as long as it lives.
+bool has_own_pages(const MrSpec& spec) {
+    return !spec.dma && spec.fast_pages == 0 && spec.length != 0 &&
+           (spec.access_flags & IBV_ACCESS_ON_DEMAND) == 0;
+}
+
 } // namespace
 
+bool SoftSlice::chooses_names() const {
+    return core_->member() != nullptr && core_->member()->chooses_names();
+}
+
+Result<std::optional<Key>> SoftSlice::name_mr(const MrSpec& spec) {
+    if (!chooses_names() || !has_own_pages(spec)) {
+        return std::nullopt;
+    }
+    const auto pages = GuestBuffer::map(core_->memory(), spec.pages);
+    if (!pages) {
+        return fail(pages.error());
+    }
+    return core_->member()->name_region(spec, *pages, core_->memory());
+}
+
+// Hardware knows no pages that come and go.
+Result<> SoftSlice::give_to_network(const MrSpec& spec, MemoryRegion& region) {
+    if (!chooses_names() || !has_own_pages(spec)) {
+        return chooses_names() && region.on_demand != nullptr
+                   ? fail(std::errc::operation_not_supported)
+                   : Result<>{};
+    }
+    auto known = core_->member()->register_region(spec, region.pages, core_->memory());
+    if (!known) {
+        return fail(known.error());
+    }
+    region.on_network = std::move(*known);
+    return {};
+}
+
 Result<> SoftSlice::register_mr(MrSpec spec) {
-    auto region = make_region(core_->memory(), std::move(spec));
+    auto region = make_region(core_->memory(), spec);
     if (!region) {
         return fail(region.error());
+    }
+    if (const auto given = give_to_network(spec, **region); !given) {
+        return given;
     }
     return on_poller([&](SliceCore& core) { return core.gate().insert(std::move(*region)); });
 }
 
 Result<> SoftSlice::reregister_mr(MrSpec spec) {
+    if (chooses_names()) {
+        return fail(std::errc::operation_not_supported); // hardware would give it another key
+    }
     auto region = make_region(core_->memory(), std::move(spec));
     if (!region) {
         return fail(region.error());
@@ -65,6 +107,7 @@ Result<> SoftSlice::deregister_mr(Key key) {
 
 // The region cannot be found any more.
 void SoftSlice::retire(MemoryRegion& region) {
+    region.on_network.reset();
     drain();
     unused_.add(std::move(region.pages));
     if (region.on_demand != nullptr) {
@@ -111,6 +154,9 @@ void SoftSlice::unmap_pages(Key key, std::uint64_t first, std::uint64_t count) {
 }
 
 Result<> SoftSlice::allocate_mw(const MwSpec& spec) {
+    if (chooses_names()) {
+        return fail(std::errc::operation_not_supported);
+    }
     auto window = std::make_unique<MemoryRegion>();
     window->key = spec.key;
     window->pd = spec.pd;

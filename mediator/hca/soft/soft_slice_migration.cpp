@@ -61,6 +61,16 @@ void SoftSlice::freeze() {
     }
 }
 
+void SoftSlice::let_go() {
+    if (chooses_names()) {
+        call_in_steps(core_->qps(), on_poller_in_steps(), [](QueuePair& qp) {
+            if (qp.connection != nullptr) {
+                qp.connection->let_go();
+            }
+        });
+    }
+}
+
 void SoftSlice::for_each_gid(const std::function<void(RoutingTable&, const GidKey&)>& change) {
     for (std::uint32_t index = 0; index < SliceCore::max_gids; ++index) {
         if (const GidKey* const key = core_->gid(index)) {

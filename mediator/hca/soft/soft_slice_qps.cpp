@@ -10,11 +10,35 @@
 namespace vrdma::hca::soft {
 
 Result<> SoftSlice::create_ah(const AhSpec& spec) {
-    return on_poller([&](SliceCore& core) { return core.insert(spec.id, {spec.pd, spec.av}); });
+    auto target = core_->member() != nullptr ? core_->member()->find_target(*core_, spec.av)
+                                             : Result<std::unique_ptr<NetworkTarget>>{};
+    if (!target) {
+        return fail(target.error());
+    }
+    return on_poller([&](SliceCore& core) {
+        return core.insert(spec.id, {spec.pd, spec.av, std::move(*target)});
+    });
 }
 
 void SoftSlice::destroy_ah(AhId id) {
-    poller_.run([&](Engine&) { core_->remove(id); });
+    static_cast<void>(on_poller([&](SliceCore& core) { return core.remove(id); }));
+}
+
+Result<std::optional<Qpn>> SoftSlice::name_qp(const QpSpec& spec) {
+    return chooses_names() ? core_->member()->name_qp(spec) : std::nullopt;
+}
+
+// The number is one that the verbs layer has not chosen, and so it does not tell whose it is.
+void SoftSlice::add_name(Qpn id) {
+    if (chooses_names()) {
+        pollers_.run_on_all([&](Engine& engine) { engine.routes().name(id, *core_); });
+    }
+}
+
+void SoftSlice::remove_name(Qpn id) {
+    if (chooses_names()) {
+        pollers_.run_on_all([&](Engine& engine) { engine.routes().unname(id, *core_); });
+    }
 }
 
 Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
@@ -35,6 +59,11 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
         return fail(populated.error());
     }
     const auto slot = on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
+    if (slot) {
+        Rollback undo{[&] { on_poller([&](SliceCore& core) { return remove(core, spec.id); }); }};
+        add_name(spec.id);
+        undo.keep();
+    }
     if (slot && spec.id == gsi_qpn) {
         Rollback undo{[&] {
             unlisten(RoutingTable::anything);
@@ -47,6 +76,11 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
 }
 
 Result<> SoftSlice::modify_qp(Qpn id, const vrdma_qp_attr& attr) {
+    if (const QueuePair* const qp = core_->qp(id); qp != nullptr && qp->connection != nullptr) {
+        if (const auto prepared = qp->connection->prepare(attr); !prepared) {
+            return prepared;
+        }
+    }
     const auto modified = on_poller([&](SliceCore& core) -> Result<> {
         QueuePair* qp = core.qp(id);
         return qp != nullptr ? modify(*qp, attr) : fail(no_such_object);
@@ -78,6 +112,7 @@ void SoftSlice::destroy_qp(Qpn id) {
         return remove(core, id);
     };
     if (const auto qp = on_poller(destroy)) {
+        remove_name(id);
         drain();
         unused_.add(std::move(qp->buffer));
     }

@@ -8,7 +8,7 @@
 #include <cassert>
 #include <cstddef>
 
-namespace vrdma::hca::soft::roce {
+namespace vrdma::hca::soft {
 
 template <typename T, std::size_t N>
 class Ring {
@@ -48,4 +48,4 @@ class Ring {
     std::size_t count_ = 0;
 };
 
-} // namespace vrdma::hca::soft::roce
+} // namespace vrdma::hca::soft

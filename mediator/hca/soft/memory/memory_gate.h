@@ -13,6 +13,7 @@
 #include "mediator/hca/soft/common/cache_line.h"
 #include "mediator/hca/soft/common/list.h"
 #include "mediator/hca/soft/memory/guest_buffer.h"
+#include "mediator/hca/soft/memory/network_region.h"
 #include "mediator/hca/soft/memory/page_faults.h"
 #include "mediator/hca/soft/memory/span_list.h"
 #include "mediator/hca/soft/memory/sparse_pages.h"
@@ -59,8 +60,9 @@ struct alignas(cache_line) MemoryRegion {
     std::unique_ptr<SparsePages> on_demand = nullptr;
     GuestBuffer pages{}; // empty for dma, windows and on demand
 
-    ListHook<MemoryRegion> of_owner{}; // windows
-    std::uint32_t windows = 0;         // bound to this region
+    ListHook<MemoryRegion> of_owner{};           // windows
+    std::uint32_t windows = 0;                   // bound to this region
+    std::unique_ptr<NetworkRegion> on_network{}; // nullptr if the network does not know it
 
     // Whether the access is allowed. The region must be valid.
     vrdma_vendor_err check(const Access& access) const noexcept {

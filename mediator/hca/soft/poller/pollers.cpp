@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "mediator/base/errno.h"
+#include "mediator/hca/host/opened.h"
+
 namespace vrdma::hca::soft {
 
 Result<std::unique_ptr<Pollers>> Pollers::create(const Config& config) {
@@ -68,6 +71,30 @@ Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> upl
     });
     uplinks_.push_back({std::move(name), &poller, std::move(*watch), keeper});
     return {};
+}
+
+tl::expected<host::SharedDevice, std::string> Pollers::add_host_uplink(
+    const std::string& name, const host::Libibverbs& library, const std::string& device_name) {
+    Poller& poller = quietest();
+    tl::expected<std::shared_ptr<host::Device>, std::string> device;
+    poller.run([&](Engine&) { device = host::open_here(library, device_name); });
+    if (!device) {
+        return tl::unexpected{device.error()};
+    }
+    const host::SharedDevice shared = *device;
+    const auto attr = shared->port();
+    auto channel = host::create_channel(shared);
+    auto watch = channel ? poller.watch((*channel)->fd) : fail(channel.error());
+    if (!attr || !watch) {
+        return tl::unexpected{describe(attr ? watch.error() : attr.error())};
+    }
+    poller.run([&](Engine& engine) {
+        engine.add_port(name, std::make_unique<offload::Port>(
+                                  engine, name, shared, std::move(*channel),
+                                  mtu_bytes(static_cast<std::uint8_t>(attr->active_mtu))));
+    });
+    uplinks_.push_back({name, &poller, std::move(*watch), nullptr});
+    return shared;
 }
 
 Result<> Pollers::renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink) {

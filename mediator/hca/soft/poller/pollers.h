@@ -7,6 +7,7 @@
 
 #include "mediator/hca/soft/poller/address_keeper.h"
 #include "mediator/hca/soft/poller/poller.h"
+#include "mediator/hca/soft/transport/offload/port.h"
 #include "mediator/hca/soft/transport/roce/port.h"
 
 namespace vrdma::hca::soft {
@@ -26,18 +27,28 @@ class Pollers {
     // Adds a way to the network for the slices that are bound to it. The quietest poller serves it.
     Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
                         AddressKeeper* keeper);
+    // The same by a device of the host's HCA, which is returned. The error is for people.
+    tl::expected<host::SharedDevice, std::string> add_host_uplink(const std::string& name,
+                                                                  const host::Libibverbs& library,
+                                                                  const std::string& device);
     // Replaces the interface of an uplink. The uplink must exist.
     Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
     // No slice may be bound to it. The uplink must exist.
     void remove_uplink(const std::string& name);
     // The poller that serves it. nullptr: there is no such uplink.
     Poller* find_uplink(const std::string& name) noexcept;
-    // Calls call(port) on the thread that serves the uplink. The uplink must exist.
+    // Calls call(port) on the thread that serves the uplink. The uplink must exist, and be one of
+    // packets.
     template <typename Call>
     void with_port(const std::string& uplink, Call&& call) {
-        find_uplink(uplink)->run([&](Engine& engine) {
-            call(static_cast<roce::Port&>(*engine.find_port(uplink))); // there are no others
-        });
+        find_uplink(uplink)->run(
+            [&](Engine& engine) { call(static_cast<roce::Port&>(*engine.find_port(uplink))); });
+    }
+    // The same for a port to the host's HCA.
+    template <typename Call>
+    void with_host_port(const std::string& uplink, Call&& call) {
+        find_uplink(uplink)->run(
+            [&](Engine& engine) { call(static_cast<offload::Port&>(*engine.find_port(uplink))); });
     }
     // The keeper of its slices' addresses, or nullptr.
     AddressKeeper* find_keeper(const std::string& uplink) noexcept;

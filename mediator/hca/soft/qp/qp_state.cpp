@@ -100,13 +100,19 @@ bool restore_srq(QueuePair& qp, const QpState& state) noexcept {
     return stand_in(qp, Srqn{state.held_srq});
 }
 
+// Whether the poller has to know of each receive WQE that is posted.
+bool wants_receives(const QueuePair& qp) noexcept {
+    return qp.state() == IBV_QPS_ERR ||
+           (qp.connection != nullptr && qp.connection->takes_receives_early());
+}
+
 // Writes the words that producers read, for a QP that the poller does not look at.
 void reset_control(QueuePair& qp) noexcept {
     if (!qp.has_control()) {
         return;
     }
     store_relaxed(qp.control().sq_polled, 0u);
-    store_relaxed(qp.control().rq_wanted, qp.state() == IBV_QPS_ERR ? 1u : 0u);
+    store_relaxed(qp.control().rq_wanted, wants_receives(qp) ? 1u : 0u);
 }
 
 // PSNs start at RTR for receiving, and at RTS for sending.
@@ -246,7 +252,8 @@ void thaw(QueuePair& qp) noexcept {
 }
 
 bool is_connected(const QueuePair& qp) noexcept {
-    return qp.connection != nullptr && qp.state() >= IBV_QPS_RTR && qp.state() <= IBV_QPS_SQE;
+    return qp.connection != nullptr && qp.type != QpType::ud && qp.state() >= IBV_QPS_RTR &&
+           qp.state() <= IBV_QPS_SQE;
 }
 
 QpState save(const QueuePair& qp) noexcept {

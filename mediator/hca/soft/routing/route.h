@@ -35,6 +35,8 @@ struct GidHash {
     }
 };
 
+class NetworkTarget;
+
 // Source and destination of a message, as the headers of its packets would say.
 struct Route {
     QpType type = QpType::rc; // of the receiving QP
@@ -49,6 +51,7 @@ struct Route {
     // Only for UD:
     std::uint32_t qkey = 0;
     vrdma_av av{};
+    const NetworkTarget* on_network = nullptr; // of an AH
 };
 
 } // namespace vrdma::hca::soft

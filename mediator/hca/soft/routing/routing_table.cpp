@@ -26,6 +26,29 @@ void RoutingTable::remove(const GidKey& key, SliceCore& slice) {
     changed();
 }
 
+void RoutingTable::name(Qpn qpn, SliceCore& slice) {
+    names_.emplace(qpn, &slice);
+    changed();
+}
+
+void RoutingTable::unname(Qpn qpn, SliceCore& slice) {
+    const auto [first, last] = names_.equal_range(qpn);
+    const auto found =
+        std::find_if(first, last, [&](const auto& at) { return at.second == &slice; });
+    if (found != last) {
+        names_.erase(found);
+    }
+    changed();
+}
+
+bool RoutingTable::has(const Claim& claim, Qpn qpn) const noexcept {
+    if (claim.qpns.contains(qpn)) {
+        return true;
+    }
+    const auto [first, last] = names_.equal_range(qpn);
+    return std::any_of(first, last, [&](const auto& at) { return at.second == claim.slice; });
+}
+
 void RoutingTable::join(const Gid& group, SliceCore& slice) {
     groups_[group].push_back({++joins_, &slice});
 }
@@ -58,7 +81,7 @@ SliceCore* RoutingTable::find(const GidKey& key, Qpn qpn, const SliceCore* askin
     }
     SliceCore* first = nullptr;
     for (const Claim& claim : found->second) {
-        if (!claim.qpns.contains(qpn)) {
+        if (!has(claim, qpn)) {
             continue;
         }
         if (claim.slice == asking) {

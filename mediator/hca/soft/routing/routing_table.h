@@ -27,6 +27,10 @@ class RoutingTable {
     // away from its owner.
     SliceCore* find(const GidKey& key, Qpn qpn, const SliceCore* asking) const noexcept;
 
+    // The QPN is the slice's, and is not of its range.
+    void name(Qpn qpn, SliceCore& slice);
+    void unname(Qpn qpn, SliceCore& slice);
+
     // Whether a slice of this mediator has that GID.
     bool knows(const GidKey& key) const noexcept { return claims_.contains(key); }
 
@@ -55,7 +59,10 @@ class RoutingTable {
         QpnRange qpns;
     };
 
+    bool has(const Claim& claim, Qpn qpn) const noexcept;
+
     std::uint64_t epoch_ = 1;
+    std::unordered_multimap<Qpn, SliceCore*> names_;
     std::unordered_map<GidKey, std::vector<Claim>, GidHash> claims_;
     std::unordered_map<std::uint64_t, std::vector<SliceCore*>> listeners_; // by service
     std::uint64_t joins_ = 0;

@@ -8,9 +8,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "mediator/hca/slice.h"
 #include "mediator/hca/soft/config.h"
+#include "mediator/hca/soft/memory/guest_buffer.h"
+#include "mediator/hca/soft/memory/network_region.h"
 #include "mediator/hca/soft/slice/turn.h"
 
 namespace vrdma::hca::soft {
@@ -19,6 +22,16 @@ struct Ack;
 struct QueuePair;
 struct Request;
 struct Route;
+class SliceCore;
+
+// The target of datagrams as the network knows it, where hardware sends them.
+class NetworkTarget {
+  public:
+    NetworkTarget() = default;
+    NetworkTarget(const NetworkTarget&) = delete;
+    NetworkTarget& operator=(const NetworkTarget&) = delete;
+    virtual ~NetworkTarget() = default;
+};
 
 // The connection of a QP to a peer on the network.
 class NetworkConnection {
@@ -36,6 +49,11 @@ class NetworkConnection {
     virtual Turn send() noexcept = 0;
     // Whether the QP has failed, but earlier requests of its peer are still answered.
     virtual bool is_ending() const noexcept = 0;
+    // Control thread: the QP is about to be modified so. Does what takes time. If the QP then is
+    // not modified, it is told of an end by stop().
+    virtual Result<> prepare(const vrdma_qp_attr& /*attr*/) { return {}; }
+    // Whether the QP's receive WQEs are taken before messages for them arrive.
+    virtual bool takes_receives_early() const noexcept { return false; }
     // Whether packets of that enum ibv_mtu fit the uplink.
     virtual bool fits(std::uint8_t path_mtu) const noexcept = 0;
 
@@ -46,6 +64,8 @@ class NetworkConnection {
     // The slice is frozen. Packets that are not acknowledged are sent again when it is thawed.
     virtual void pause() noexcept = 0;
     virtual void resume() noexcept = 0;
+    // See Slice::let_go(). The connection is paused.
+    virtual void let_go() noexcept {}
 
     // The version of what save() returns.
     static constexpr std::uint32_t state_version = 1;
@@ -59,13 +79,34 @@ class NetworkConnection {
     bool leaves_host_ = false;
 };
 
-// The membership of a slice in its port.
+// The membership of a slice in its port. The control thread makes these calls, which are for ports
+// whose packets are made by hardware.
 class NetworkMember {
   public:
     NetworkMember() = default;
     NetworkMember(const NetworkMember&) = delete;
     NetworkMember& operator=(const NetworkMember&) = delete;
     virtual ~NetworkMember() = default;
+
+    // See Names. `pages` has the bytes of the region that is to be registered, in that memory.
+    virtual bool chooses_names() const noexcept { return false; }
+    virtual Result<std::optional<Qpn>> name_qp(const QpSpec& /*spec*/) { return std::nullopt; }
+    virtual Result<std::optional<Key>> name_region(const MrSpec& /*spec*/,
+                                                   const GuestBuffer& /*pages*/,
+                                                   GuestMemory& /*memory*/) {
+        return std::nullopt;
+    }
+    // Returns nullptr if the network need not know the region.
+    virtual Result<std::unique_ptr<NetworkRegion>> register_region(const MrSpec& /*spec*/,
+                                                                   const GuestBuffer& /*pages*/,
+                                                                   GuestMemory& /*memory*/) {
+        return nullptr;
+    }
+    // Returns nullptr if the network need not know the target.
+    virtual Result<std::unique_ptr<NetworkTarget>> find_target(const SliceCore& /*slice*/,
+                                                               const vrdma_av& /*av*/) {
+        return nullptr;
+    }
 };
 
 class NetworkPort {
@@ -88,7 +129,9 @@ class NetworkPort {
     // A slice joins, given by the same number for the same device, and leaves.
     virtual std::unique_ptr<NetworkMember> join(std::uint64_t device) = 0;
     virtual void leave(NetworkMember& member) noexcept = 0;
-    virtual std::unique_ptr<NetworkConnection> connect(QueuePair& qp) = 0;
+    // Control thread: returns nullptr for a QP that needs none.
+    virtual Result<std::unique_ptr<NetworkConnection>> connect(QueuePair& qp,
+                                                               const QpSpec& spec) = 0;
     // Upper bound of a connection's memory.
     virtual std::uint64_t connection_cost() const noexcept = 0;
     // Makes room for the timers of so many connections.

@@ -81,8 +81,12 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, Completio
     }
     std::unique_ptr<QueuePair> qp{
         new QueuePair{slice, send_cq, recv_cq, srq, spec, std::move(*buffer)}};
-    if (slice.port() != nullptr && spec.type != QpType::ud) {
-        qp->connection = slice.port()->connect(*qp);
+    if (slice.port() != nullptr) {
+        auto connection = slice.port()->connect(*qp, spec);
+        if (!connection) {
+            return fail(connection.error());
+        }
+        qp->connection = std::move(*connection);
     }
     return qp;
 }

@@ -180,7 +180,7 @@ struct alignas(cache_line) QueuePair {
     CounterSet* counter_set = nullptr; // that it is bound to; beside the counters that change most
     vrdma_counters counters{};
 
-    // For peers on the network. nullptr for a UD QP, and without a port.
+    // For peers on the network. nullptr without a port, and for a UD QP at most ports.
     std::unique_ptr<NetworkConnection> connection;
 
   private:

@@ -14,15 +14,18 @@ auto* find(const Map& map, const Key& key) noexcept {
     return found == map.end() ? nullptr : found->second.get();
 }
 
+// Of a slice whose port names its QPs.
+constexpr QpnRange only_gsi{gsi_qpn.value, gsi_qpn.value};
+
 } // namespace
 
 SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
     : engine_{engine},
       memory_{*spec.memory},
       host_{host},
-      qpns_{spec.qpns},
       port_{engine.find_port(spec.uplink)},
       member_{port_ != nullptr ? port_->join(std::hash<std::string>{}(spec.name)) : nullptr},
+      qpns_{member_ != nullptr && member_->chooses_names() ? only_gsi : spec.qpns},
       mac_{spec.mac},
       format_{spec.format},
       pages_{spec.doorbells},
@@ -189,8 +192,8 @@ Result<std::uint32_t> SliceCore::insert(std::unique_ptr<QueuePair> qp) {
     return slot;
 }
 
-Result<> SliceCore::insert(AhId id, const AddressHandle& ah) {
-    if (!ahs_.emplace(id, ah).second) {
+Result<> SliceCore::insert(AhId id, AddressHandle ah) {
+    if (!ahs_.emplace(id, std::move(ah)).second) {
         return fail(std::errc::file_exists);
     }
     return {};
@@ -267,8 +270,9 @@ std::unique_ptr<QueuePair> SliceCore::take_out(Qpn id) noexcept {
     return std::move(node.mapped());
 }
 
-void SliceCore::remove(AhId id) noexcept {
-    ahs_.erase(id);
+AddressHandle SliceCore::remove(AhId id) noexcept {
+    auto node = ahs_.extract(id);
+    return node.empty() ? AddressHandle{} : std::move(node.mapped());
 }
 
 std::unique_ptr<CounterSet> SliceCore::remove(CounterSetId id) noexcept {

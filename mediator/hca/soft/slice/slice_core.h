@@ -26,6 +26,7 @@ class Engine;
 struct AddressHandle {
     PdId pd;
     vrdma_av av{};
+    std::unique_ptr<NetworkTarget> on_network{};
 };
 
 class alignas(cache_line) SliceCore {
@@ -116,7 +117,7 @@ class alignas(cache_line) SliceCore {
     Result<> insert(std::unique_ptr<CompletionQueue> cq);
     Result<> insert(std::unique_ptr<SharedReceiveQueue> srq);
     Result<std::uint32_t> insert(std::unique_ptr<QueuePair> qp);
-    Result<> insert(AhId id, const AddressHandle& ah);
+    Result<> insert(AhId id, AddressHandle ah);
     Result<> insert(CounterSetId id, std::unique_ptr<CounterSet> set);
     // The caller frees the removed object, but not on the poller's thread. SRQs and QPs must not
     // have any work left: see qp/removal.h.
@@ -124,7 +125,7 @@ class alignas(cache_line) SliceCore {
     std::unique_ptr<CompletionQueue> remove(Cqn id) noexcept;
     std::unique_ptr<SharedReceiveQueue> take_out(Srqn id) noexcept;
     std::unique_ptr<QueuePair> take_out(Qpn id) noexcept;
-    void remove(AhId id) noexcept;
+    AddressHandle remove(AhId id) noexcept;
     std::unique_ptr<CounterSet> remove(CounterSetId id) noexcept;
     // attach() returns whether it is the group's first QP here, detach() whether it was the last.
     bool attach(QueuePair& qp, const Gid& group);
@@ -175,9 +176,9 @@ class alignas(cache_line) SliceCore {
     Engine& engine_;
     GuestMemory& memory_;
     SliceHost& host_;
-    const QpnRange qpns_;
     NetworkPort* const port_;
     const std::unique_ptr<NetworkMember> member_;
+    const QpnRange qpns_;
     const std::array<std::uint8_t, 6> mac_;
     const QueueFormat format_;
     bool halted_ = false;

@@ -145,6 +145,9 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
     route.pkey = qp.pkey();
     route.qkey = (wqe.qkey & privileged_qkey) != 0 ? qp.attr.qkey : wqe.qkey;
     route.av = av;
+    if (const AddressHandle* const ah = wqe.has_av ? nullptr : qp.slice.ah(wqe.ah)) {
+        route.on_network = ah->on_network.get();
+    }
     return route;
 }
 

@@ -65,6 +65,9 @@ QueuePair* find_listener(const SliceCore& slice, const Route& route) noexcept {
         (listener->reliable() && listener->attr.rq_psn != route.first_psn)) {
         return nullptr;
     }
+    if (listener->connection != nullptr && listener->connection->takes_receives_early()) {
+        return nullptr; // its peer was on the network when it was connected
+    }
     const GidKey* own = slice.gid(listener->attr.av.sgid_index);
     if (own == nullptr || *own != route.target) {
         return nullptr;

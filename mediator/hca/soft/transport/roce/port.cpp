@@ -148,8 +148,9 @@ void Port::leave(NetworkMember& left) noexcept {
     asking_.remove(member.questions);
 }
 
-std::unique_ptr<NetworkConnection> Port::connect(QueuePair& qp) {
-    return std::make_unique<Connection>(qp, *this, member_of(qp.slice));
+Result<std::unique_ptr<NetworkConnection>> Port::connect(QueuePair& qp, const QpSpec& spec) {
+    return spec.type != QpType::ud ? std::make_unique<Connection>(qp, *this, member_of(qp.slice))
+                                   : nullptr;
 }
 
 std::uint64_t Port::connection_cost() const noexcept {

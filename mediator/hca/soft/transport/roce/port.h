@@ -98,7 +98,7 @@ class Port final : public NetworkPort {
 
     std::unique_ptr<NetworkMember> join(std::uint64_t device) override;
     void leave(NetworkMember& member) noexcept override;
-    std::unique_ptr<NetworkConnection> connect(QueuePair& qp) override;
+    Result<std::unique_ptr<NetworkConnection>> connect(QueuePair& qp, const QpSpec& spec) override;
     std::uint64_t connection_cost() const noexcept override;
     void reserve(std::size_t connections) override {
         timers_.reserve(connections);
