@@ -619,6 +619,24 @@ TEST(Config, ErrorsOfADevicesVlansNameTheKey) {
               "vfio_user[0].vlans = [ \"7-8\" ]: must be VLANs that uplink 'eth0' has, too");
 }
 
+TEST(Config, UplinksMayBeByTheHostsHca) {
+    const auto error = [](const std::string& line) {
+        return error_of("[[uplink]]\ninterface = \"eth0\"\n" + line);
+    };
+    EXPECT_EQ(error("hca = \"soft\""), "");
+    EXPECT_EQ(error("hca = \"verbs\"\ndevice = \"rxe0\""), "");
+    EXPECT_EQ(error("hca = \"pci\""), "uplink[0].hca = \"pci\": must be \"soft\" or \"verbs\"");
+    EXPECT_EQ(error("hca = \"verbs\""),
+              "uplink[0].device is not set: it must be the name of a device that ibv_devices lists");
+    EXPECT_EQ(error("device = \"rxe0\""),
+              "uplink[0].device = \"rxe0\": must be absent unless hca is \"verbs\"");
+    EXPECT_EQ(error("hca = \"verbs\"\ndevice = \"rxe0\"\nvlans = [\"7\"]"),
+              "uplink[0].vlans = [ \"7\" ]: must be absent, as hca is \"verbs\"");
+    EXPECT_EQ(error("hca = \"verbs\"\ndevice = \"rxe0\"\n[[uplink]]\ninterface = \"eth1\"\n"
+                    "hca = \"verbs\"\ndevice = \"rxe0\""),
+              "uplink[1].device = \"rxe0\": must be the device of no other uplink");
+}
+
 TEST(Config, ErrorsOfUplinksNameTheKey) {
     const auto error = [](const std::string& line) {
         return error_of("[[uplink]]\ninterface = \"eth0\"\n" + line);
@@ -637,8 +655,8 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error("transport = \"xdp\""),
               "uplink[0].transport = \"xdp\": must be \"auto\", \"af_xdp\" or \"af_packet\"");
     EXPECT_EQ(error("speed = 1"),
-              "uplink[0].speed: unknown key: must be one of dscp_priorities, interface, name, "
-              "sl_priorities, transport, vlans");
+              "uplink[0].speed: unknown key: must be one of device, dscp_priorities, hca, "
+              "interface, name, sl_priorities, transport, vlans");
     EXPECT_EQ(error("vlans = [7]"), "uplink[0].vlans = [ 7 ]: must be an array of strings");
     for (const char* const vlans : {"", "0", "4095", "9-7", "7-", "-7", "7-9x", "1-4095", "all"}) {
         EXPECT_EQ(

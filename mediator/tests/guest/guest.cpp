@@ -142,6 +142,8 @@ MemoryRegion Guest::register_mr(Buffer buffer, const MrOptions& options) {
                          .dma = false,
                          .fast_pages = 0,
                          .pages = region.buffer.pages()});
+    region.key = value(slice_->name_mr(mr_specs_.back())).value_or(region.key);
+    mr_specs_.back().key = region.key;
     value(slice_->register_mr(mr_specs_.back()));
     return region;
 }
@@ -211,7 +213,7 @@ Result<> Guest::resize_srq(GuestSrq& srq, std::uint32_t depth, std::optional<std
 GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape,
                          std::uint32_t doorbell_page) {
     const bool receives = shape.type != hca::QpType::xrc_send;
-    const Qpn id = shape.gsi ? hca::gsi_qpn : Qpn{qpns_.first + next_id_++};
+    Qpn id = shape.gsi ? hca::gsi_qpn : Qpn{qpns_.first + next_id_++};
     Buffer buffer = pages_.allocate(shape.buffer_size());
     qp_specs_.push_back({.id = id,
                          .type = shape.type,
@@ -231,6 +233,10 @@ GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const Q
                          .signal_all = shape.signal_all,
                          .blocks_own_multicast = shape.blocks_own_multicast,
                          .doorbell_page = doorbell_page});
+    if (!shape.gsi) {
+        id = value(slice_->name_qp(qp_specs_.back())).value_or(id);
+        qp_specs_.back().id = id;
+    }
     const std::uint32_t slot = value(slice_->create_qp(qp_specs_.back()));
     return {id, shape, std::move(buffer), doorbell(doorbell_page, slot)};
 }
@@ -247,6 +253,7 @@ Qpn Guest::create_xrc_recv(XrcdId xrcd) {
 
 void Guest::migrate(hca::Hca& to) {
     slice_->freeze();
+    slice_->let_go();
     const auto eqs =
         save_all(eq_specs_, [&](const auto& spec) { return slice_->save_eq(spec.id); });
     const auto cqs =

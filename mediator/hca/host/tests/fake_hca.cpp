@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/host/tests/fake_hca.h"
 
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,6 +14,20 @@ namespace {
 FakeHca* existing = nullptr;
 
 constexpr std::uintptr_t page = 4096;
+
+// Maps each page a second time. Returns nullptr for memory that is not shared.
+std::byte* pin(std::uintptr_t begin, std::size_t size) {
+    auto* const room = static_cast<std::byte*>(
+        ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    for (std::size_t at = 0; at < size; at += page) {
+        if (::mremap(reinterpret_cast<void*>(begin + at), 0, page, MREMAP_MAYMOVE | MREMAP_FIXED,
+                     room + at) == MAP_FAILED) {
+            ::munmap(room, size);
+            return nullptr;
+        }
+    }
+    return room;
+}
 
 } // namespace
 
@@ -40,7 +55,7 @@ struct FakeFunctions {
     static int query_port(ibv_context* /*context*/, std::uint8_t /*port*/, ibv_port_attr* attr) {
         *attr = {};
         attr->state = IBV_PORT_ACTIVE;
-        attr->active_mtu = IBV_MTU_1024;
+        attr->active_mtu = IBV_MTU_4096;
         attr->link_layer = IBV_LINK_LAYER_ETHERNET;
         return 0;
     }
@@ -79,14 +94,14 @@ struct FakeFunctions {
         const auto first = reinterpret_cast<std::uintptr_t>(address);
         const std::uintptr_t begin = first & ~(page - 1);
         const std::size_t size = ((first + length + page - 1) & ~(page - 1)) - begin;
-        void* pinned = ::mremap(reinterpret_cast<void*>(begin), 0, size, MREMAP_MAYMOVE);
-        const bool shared = pinned != MAP_FAILED;
+        auto* const pinned = pin(begin, size);
+        const bool shared = pinned != nullptr;
         auto mr = std::make_unique<FakeHca::Mr>();
         static_cast<ibv_mr&>(*mr) = {};
         mr->context = pd->context;
         mr->pd = pd;
         mr->lkey = mr->rkey = hca().next_++ << 8 | 0x5a;
-        mr->pinned = shared ? static_cast<std::byte*>(pinned) : nullptr;
+        mr->pinned = pinned;
         mr->size = size;
         mr->iova = iova;
         mr->access = access;
@@ -130,8 +145,8 @@ struct FakeFunctions {
         return 0;
     }
     static int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** context) {
-        EventFd& signal = static_cast<FakeHca::Channel*>(channel)->signal;
-        if (!signal.drain()) {
+        eventfd_t count = 0;
+        if (::eventfd_read(channel->fd, &count) != 0) {
             return -1;
         }
         *cq = hca().cqs_.front().get();

@@ -52,8 +52,10 @@ class NetworkConnection {
     // Control thread: the QP is about to be modified so. Does what takes time. If the QP then is
     // not modified, it is told of an end by stop().
     virtual Result<> prepare(const vrdma_qp_attr& /*attr*/) { return {}; }
-    // Whether the QP's receive WQEs are taken before messages for them arrive.
-    virtual bool takes_receives_early() const noexcept { return false; }
+    // Whether the QP's receive WQEs are taken before messages for them arrive. It is then told when
+    // there may be some.
+    bool takes_receives_early() const noexcept { return takes_receives_early_; }
+    virtual void look_for_receives() noexcept {}
     // Whether packets of that enum ibv_mtu fit the uplink.
     virtual bool fits(std::uint8_t path_mtu) const noexcept = 0;
 
@@ -77,6 +79,7 @@ class NetworkConnection {
 
   protected:
     bool leaves_host_ = false;
+    bool takes_receives_early_ = false;
 };
 
 // The membership of a slice in its port. The control thread makes these calls, which are for ports

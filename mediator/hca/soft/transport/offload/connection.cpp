@@ -121,7 +121,7 @@ Result<> Connection::prepare(const vrdma_qp_attr& attr) {
 }
 
 void Connection::start_receiving() noexcept {
-    leaves_host_ = outward_;
+    leaves_host_ = takes_receives_early_ = outward_;
     if (leaves_host_) {
         place = port.enter(*this);
     }
@@ -149,8 +149,9 @@ void Connection::stop() noexcept {
     sends.clear();
     receives.clear();
     held_.clear();
+    port.looking.remove(*this);
     outward_ = false;
-    leaves_host_ = false;
+    leaves_host_ = takes_receives_early_ = false;
     stopping_ = false;
 }
 
@@ -198,8 +199,17 @@ Result<> Connection::restore(std::span<const std::byte> bytes) {
     return {};
 }
 
-Turn Connection::send() noexcept {
+void Connection::look_for_receives() noexcept {
+    if (!looks.linked) {
+        port.looking.push_back(*this);
+    }
+}
+
+void Connection::look() noexcept {
     take_receives(*this);
+}
+
+Turn Connection::send() noexcept {
     return post_sends(*this);
 }
 
@@ -250,11 +260,11 @@ bool Connection::finish_oldest(ibv_wc_status status, vrdma_vendor_err reason) no
 }
 
 void Connection::completed_send(const ibv_wc& wc, std::uint16_t sequence) noexcept {
-    if (sends.empty() || static_cast<std::uint16_t>(sends.front().index) != sequence) {
-        return distrust();
-    }
     if (wc.status == IBV_WC_WR_FLUSH_ERR) {
         return stopping_ ? void() : enter_error(qp);
+    }
+    if (sends.empty() || static_cast<std::uint16_t>(sends.front().index) != sequence) {
+        return distrust();
     }
     if (wc.status == IBV_WC_SUCCESS) {
         qp.note_arrival();
@@ -296,11 +306,11 @@ void Connection::finish_receive(const ibv_wc& wc) noexcept {
 }
 
 void Connection::completed_receive(const ibv_wc& wc, std::uint16_t sequence) noexcept {
-    if (receives.empty() || static_cast<std::uint16_t>(qp.rq.head()) != sequence) {
-        return distrust();
-    }
     if (wc.status == IBV_WC_WR_FLUSH_ERR) {
         return stopping_ ? void() : enter_error(qp);
+    }
+    if (receives.empty() || static_cast<std::uint16_t>(qp.rq.head()) != sequence) {
+        return distrust();
     }
     if (wc.status == IBV_WC_SUCCESS) {
         const bool fits = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM ||

@@ -55,7 +55,7 @@ class Connection final : public NetworkConnection, public Poster {
     Turn send() noexcept override;
     bool is_ending() const noexcept override { return false; }
     Result<> prepare(const vrdma_qp_attr& attr) override;
-    bool takes_receives_early() const noexcept override { return leaves_host_; }
+    void look_for_receives() noexcept override;
     bool fits(std::uint8_t path_mtu) const noexcept override;
     void start_receiving() noexcept override;
     void start_sending() noexcept override {}
@@ -68,6 +68,7 @@ class Connection final : public NetworkConnection, public Poster {
 
     void complete(const ibv_wc& wc, bool receive, std::uint16_t sequence) noexcept override;
     Qpn number() const noexcept override { return qp.id; }
+    void look() noexcept override;
     void tell(ibv_event_type event) noexcept override;
 
     QueuePair& qp;

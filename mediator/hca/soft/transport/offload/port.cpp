@@ -108,13 +108,28 @@ void Port::take(const ibv_wc& wc) noexcept {
                            static_cast<std::uint16_t>(VRDMA_GET(sequence_mask, wc.wr_id)));
 }
 
+// One that looks may fail, and then leaves the list.
+bool Port::look_all() noexcept {
+    constexpr unsigned most = 16;
+    unsigned looked = 0;
+    for (; looked < most; ++looked) {
+        Poster* const poster = looking.pop_front();
+        if (poster == nullptr) {
+            break;
+        }
+        poster->look();
+    }
+    return looked != 0;
+}
+
 bool Port::serve() noexcept {
     constexpr unsigned each = 32;
+    const bool looked = look_all();
     const unsigned taken = completions_.poll(each, [this](const ibv_wc& wc) { take(wc); });
     if (completions_.broken() && !failed_) {
         fail_all();
     }
-    return taken != 0;
+    return looked || taken != 0;
 }
 
 void Port::drain(const Completions::Share& share) noexcept {

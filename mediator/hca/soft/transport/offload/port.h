@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mediator/base/log.h"
+#include "mediator/hca/soft/common/list.h"
 #include "mediator/hca/soft/slice/network.h"
 #include "mediator/hca/soft/transport/offload/completions.h"
 
@@ -31,6 +32,10 @@ class Poster {
     // The HCA reports an event of its QP.
     virtual void tell(ibv_event_type event) noexcept = 0;
     virtual Qpn number() const noexcept = 0;
+    // Takes receives that the guest may have posted.
+    virtual void look() noexcept {}
+
+    ListHook<Poster> looks;
 
   protected:
     ~Poster() = default;
@@ -56,7 +61,7 @@ class Port final : public NetworkPort {
     Ack send_datagram(QueuePair& qp, const Request& request, const Route& route) noexcept override;
 
     bool serve() noexcept override;
-    bool pending() const noexcept override { return false; }
+    bool pending() const noexcept override { return !looking.empty(); }
     void expire(Clock::time_point /*now*/) noexcept override {}
     Clock::time_point deadline() const noexcept override;
     void settle_timers() noexcept override;
@@ -74,6 +79,9 @@ class Port final : public NetworkPort {
     // The HCA does not work any more: all that is connected fails.
     void fail_all() noexcept;
 
+    // Those that the next round looks at, because the guest may have posted receives.
+    List<Poster, &Poster::looks> looking;
+
   private:
     struct Place {
         Poster* poster = nullptr;
@@ -81,6 +89,7 @@ class Port final : public NetworkPort {
     };
 
     void take(const ibv_wc& wc) noexcept;
+    bool look_all() noexcept;
 
     Engine& engine_;
     const host::SharedDevice device_;
