@@ -14,6 +14,14 @@ using vrdma::Gid;
 
 inline constexpr std::uint32_t max_mtu = 4096; // payload bytes of a packet, or of a datagram
 
+// What the hardware that moves a slice's messages allows. The defaults are no limit.
+struct HardwareLimits {
+    std::uint64_t max_mr_size = UINT64_MAX;
+    std::uint16_t max_sge = UINT16_MAX;
+    std::uint8_t max_rd_atomic = UINT8_MAX; // of a QP, in each direction
+    bool shares_receives = true;            // it has SRQs, and XRC
+};
+
 class SlicePort {
   public:
     // An empty GID (all zero) clears the entry. EACCES: guests may not use that VLAN of the uplink.
@@ -27,6 +35,8 @@ class SlicePort {
     virtual bool port_up() const = 0;
     // The uplink's speed in Mb/s. 0 if it is unknown or there is no uplink.
     virtual std::uint32_t port_mbps() const = 0;
+
+    virtual HardwareLimits hardware_limits() const { return {}; }
 
     // Among the slices with the same GID, this slice's QP1 gets the requests for `service`.
     virtual void listen(std::uint64_t service) = 0;

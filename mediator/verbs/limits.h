@@ -3,8 +3,10 @@
 // The limits of one device. Its type sets the numbers of objects, and the HCA sets their sizes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "mediator/hca/port.h"
 #include "vrdma/device.h"
 #include "vrdma/queue.h"
 
@@ -40,5 +42,16 @@ struct Limits {
 
     std::uint32_t max_ucontext() const { return doorbell_pages - 1; }
 };
+
+inline Limits within(Limits limits, const hca::HardwareLimits& hardware) {
+    limits.max_mr_size = std::min(limits.max_mr_size, hardware.max_mr_size);
+    limits.max_sge = std::min(limits.max_sge, hardware.max_sge);
+    limits.max_rd_atomic = std::min(limits.max_rd_atomic, hardware.max_rd_atomic);
+    if (!hardware.shares_receives) {
+        limits.max_srq = 0;
+        limits.max_xrcd = 0;
+    }
+    return limits;
+}
 
 } // namespace vrdma::verbs

@@ -13,8 +13,8 @@ namespace vrdma::verbs {
 
 struct Resources {
     Resources(const Limits& limits_, GuestMemory& memory_, hca::Slice& slice_)
-        : limits{limits_},
-          allowed{limits_},
+        : limits{within(limits_, slice_.hardware_limits())},
+          allowed{limits},
           memory{memory_},
           slice{slice_},
           budget{limits_.max_blocks, limits_.max_memory},
@@ -27,7 +27,7 @@ struct Resources {
         budget.bound(quotas.memory, quotas.blocks);
     }
 
-    const Limits& limits;
+    Limits limits; // of the device, within those of its hardware
     Limits allowed; // the same, but for quotas
     GuestMemory& memory;
     hca::Slice& slice;

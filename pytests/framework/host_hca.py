@@ -71,5 +71,4 @@ def mediator_of(host: Guest, device: str) -> Iterator[Process]:
     mediator = host.watch(MEDIATOR)
     mediator.await_line("serves vrdma", 30)
     yield mediator
-    mediator.terminate()
-    mediator.wait(20)
+    mediator.kill()

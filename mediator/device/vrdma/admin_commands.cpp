@@ -36,11 +36,11 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_qp = limits.max_qp;
     out.max_qp_wr = limits.max_qp_wr;
     out.max_srq = limits.max_srq;
-    out.max_srq_wr = limits.max_qp_wr;
+    out.max_srq_wr = limits.max_srq != 0 ? limits.max_qp_wr : 0;
     out.max_mcast_grp = limits.max_mcast_grp;
     out.max_mcast_qp_attach = limits.max_mcast_qp_attach;
     out.max_total_mcast_qp_attach = limits.max_total_mcast_qp_attach;
-    out.max_srq_sge = limits.max_sge;
+    out.max_srq_sge = limits.max_srq != 0 ? limits.max_sge : std::uint16_t{0};
     out.max_ah = limits.max_ah;
     out.max_inline = limits.max_inline;
     out.max_eq = limits.max_eq;

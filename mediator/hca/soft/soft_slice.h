@@ -34,6 +34,9 @@ class SoftSlice : public Slice {
     Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid,
                      std::uint16_t vlan) override;
     std::uint8_t max_mtu() const override;
+    HardwareLimits hardware_limits() const override {
+        return core_->port() != nullptr ? core_->port()->limits() : HardwareLimits{};
+    }
     bool port_up() const override { return core_->port_up(); }
     std::uint32_t port_mbps() const override { return core_->port_mbps(); }
 

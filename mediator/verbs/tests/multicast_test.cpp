@@ -56,9 +56,10 @@ TEST_F(MulticastTest, AQpGoesAfterItIsDetached) {
 }
 
 TEST_F(MulticastTest, NumbersAreLimited) {
-    limits.max_mcast_grp = 3;
-    limits.max_mcast_qp_attach = 2;
-    limits.max_total_mcast_qp_attach = 4;
+    Limits& few = objects.resources.limits;
+    few.max_mcast_grp = 3;
+    few.max_mcast_qp_attach = 2;
+    few.max_total_mcast_qp_attach = 4;
     const std::array qps{make_qp(), make_qp(), make_qp()};
     const auto attach = [&](int qp, std::uint8_t group) {
         return error_of(objects.multicast.attach(command(qps.at(qp), group)));

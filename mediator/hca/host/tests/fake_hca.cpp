@@ -49,7 +49,9 @@ struct FakeFunctions {
         *attr = {};
         attr->max_qp_wr = 1024;
         attr->max_cqe = 512;
-        attr->max_sge = 32;
+        attr->max_sge = attr->max_sge_rd = 32;
+        attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 4;
+        attr->max_mr_size = UINT64_MAX;
         return 0;
     }
     static int query_port(ibv_context* /*context*/, std::uint8_t /*port*/, ibv_port_attr* attr) {

@@ -121,6 +121,7 @@ class NetworkPort {
 
     // The largest enum ibv_mtu, in bytes, whose packets fit.
     std::uint32_t max_mtu() const noexcept { return max_mtu_; }
+    virtual HardwareLimits limits() const { return {}; }
     // Whether the uplink has a carrier. Packets sent without one are lost, and retransmitted like
     // other lost packets.
     bool up() const noexcept { return up_; }

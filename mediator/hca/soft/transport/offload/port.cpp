@@ -31,6 +31,18 @@ Port::Port(Engine& engine, const std::string& name, host::SharedDevice device,
       completions_{std::move(device), std::move(channel)},
       log_{"uplink " + name} {}
 
+HardwareLimits Port::limits() const {
+    const auto at_most = [](int value, auto most) {
+        return static_cast<decltype(most)>(std::clamp<int>(value, 0, most));
+    };
+    const ibv_device_attr& attr = device_->attr();
+    return {.max_mr_size = attr.max_mr_size,
+            .max_sge = at_most(std::min(attr.max_sge, attr.max_sge_rd), std::uint16_t{UINT16_MAX}),
+            .max_rd_atomic = at_most(std::min(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom),
+                                     std::uint8_t{UINT8_MAX}),
+            .shares_receives = false};
+}
+
 void Port::set_link(bool up, std::uint32_t mbps) noexcept {
     up_ = up;
     mbps_ = mbps != 0 ? mbps : mbps_;

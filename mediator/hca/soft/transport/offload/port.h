@@ -52,6 +52,7 @@ class Port final : public NetworkPort {
     const host::SharedDevice& device() const noexcept { return device_; }
     Completions& completions() noexcept { return completions_; }
 
+    HardwareLimits limits() const override;
     void set_link(bool up, std::uint32_t mbps) noexcept override;
     std::unique_ptr<NetworkMember> join(std::uint64_t device) override;
     void leave(NetworkMember& /*member*/) noexcept override {}

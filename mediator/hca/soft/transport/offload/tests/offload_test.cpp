@@ -326,6 +326,36 @@ TEST_F(Offload, AddressesMustBeTheHcas) {
     EXPECT_EQ(connected.error(), std::errc::no_such_device);
 }
 
+// Writes with immediate data between QPs of UC; expects the bytes, and the data in a receive.
+TEST_F(Offload, UnreliableConnections) {
+    GuestQp a_qp = a_.create_qp(a_cq_, a_cq_, {.type = hca::QpType::uc});
+    GuestQp b_qp = b_.create_qp(b_cq_, b_cq_, {.type = hca::QpType::uc});
+    connect_both(a_, a_qp, b_, b_qp);
+    const MemoryRegion from = a_.register_mr(4096);
+    const MemoryRegion to = b_.register_mr(4096);
+    fill(from, 5);
+    b_qp.post_recv({});
+    const vrdma_sge sge = from.sge();
+    a_qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE_WITH_IMM,
+                    .imm = 0x11223344,
+                    .sges = {&sge, 1},
+                    .rkey = to.key,
+                    .raddr = to.start});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    const Completion received = wait(b_cq_);
+    EXPECT_EQ(received.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    EXPECT_EQ(received.imm, 0x11223344u);
+    EXPECT_TRUE(same(from, to, 4096));
+}
+
+// A device must not promise what the HCA does not have.
+TEST_F(Offload, LimitsAreThoseOfTheHca) {
+    const hca::HardwareLimits limits = a_.slice().hardware_limits();
+    EXPECT_EQ(limits.max_sge, 32);
+    EXPECT_EQ(limits.max_rd_atomic, 4);
+    EXPECT_FALSE(limits.shares_receives);
+}
+
 // What the HCA does for its own programs and not for guests must be refused, and never seem to work.
 TEST_F(Offload, RefusesWhatItDoesNotMediate) {
     constexpr auto refused = std::errc::operation_not_supported;
