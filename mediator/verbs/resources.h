@@ -27,7 +27,7 @@ struct Resources {
         budget.bound(quotas.memory, quotas.blocks);
     }
 
-    Limits limits; // of the device, within those of its hardware
+    Limits limits;  // of the device, within those of its hardware
     Limits allowed; // the same, but for quotas
     GuestMemory& memory;
     hca::Slice& slice;

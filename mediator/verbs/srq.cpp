@@ -83,6 +83,9 @@ Result<> SrqTable::add(Srq srq, Buffer buffer) {
 }
 
 Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
+    if (resources_.limits.max_srq == 0) { // the hardware has none
+        return fail(std::errc::operation_not_supported);
+    }
     if (cmd.reserved0 != 0 || cmd.reserved1 != 0) {
         return fail(std::errc::invalid_argument);
     }

@@ -626,8 +626,9 @@ TEST(Config, UplinksMayBeByTheHostsHca) {
     EXPECT_EQ(error("hca = \"soft\""), "");
     EXPECT_EQ(error("hca = \"verbs\"\ndevice = \"rxe0\""), "");
     EXPECT_EQ(error("hca = \"pci\""), "uplink[0].hca = \"pci\": must be \"soft\" or \"verbs\"");
-    EXPECT_EQ(error("hca = \"verbs\""),
-              "uplink[0].device is not set: it must be the name of a device that ibv_devices lists");
+    EXPECT_EQ(
+        error("hca = \"verbs\""),
+        "uplink[0].device is not set: it must be the name of a device that ibv_devices lists");
     EXPECT_EQ(error("device = \"rxe0\""),
               "uplink[0].device = \"rxe0\": must be absent unless hca is \"verbs\"");
     EXPECT_EQ(error("hca = \"verbs\"\ndevice = \"rxe0\"\nvlans = [\"7\"]"),

@@ -10,7 +10,7 @@
 namespace vrdma::hca::soft {
 
 Result<> SoftSlice::create_ah(const AhSpec& spec) {
-    auto target = core_->member() != nullptr ? core_->member()->find_target(*core_, spec.av)
+    auto target = core_->member() != nullptr ? core_->member()->find_target(*core_, spec)
                                              : Result<std::unique_ptr<NetworkTarget>>{};
     if (!target) {
         return fail(target.error());

@@ -488,6 +488,10 @@ int FakeHca::post_send(ibv_qp* posted, ibv_send_wr* wr, ibv_send_wr** bad) {
         *bad = wr;
         return EINVAL;
     }
+    if (qp.qp_type == IBV_QPT_UD && wr->wr.ud.ah->pd != qp.pd) {
+        *bad = wr;
+        return EINVAL;
+    }
     Send send{*wr, {wr->sg_list, wr->sg_list + wr->num_sge}, {}};
     if ((wr->send_flags & IBV_SEND_INLINE) != 0) {
         for (const ibv_sge& sge : send.list) {

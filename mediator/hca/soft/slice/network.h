@@ -107,7 +107,7 @@ class NetworkMember {
     }
     // Returns nullptr if the network need not know the target.
     virtual Result<std::unique_ptr<NetworkTarget>> find_target(const SliceCore& /*slice*/,
-                                                               const vrdma_av& /*av*/) {
+                                                               const AhSpec& /*spec*/) {
         return nullptr;
     }
 };

@@ -100,8 +100,7 @@ void Scheduler::pass_on(RunQueue& queue, bool has_work) noexcept {
 
 // The doorbell may have rung for receive WQEs.
 void Scheduler::wake(QueuePair& qp) noexcept {
-    if (qp.connection != nullptr && qp.connection->takes_receives_early() &&
-        !qp.slice.halted()) {
+    if (qp.connection != nullptr && qp.connection->takes_receives_early() && !qp.slice.halted()) {
         qp.connection->look_for_receives();
     }
     const bool waits = qp.timer.place != Timer::unset;

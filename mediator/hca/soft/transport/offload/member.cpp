@@ -89,7 +89,8 @@ Result<std::unique_ptr<NetworkRegion>> Member::register_region(const MrSpec& spe
 // The kernel asks for the Ethernet address of a target that it does not know. So targets on this
 // host, and groups, which stay on this host, are not looked for.
 Result<std::unique_ptr<NetworkTarget>> Member::find_target(const SliceCore& slice,
-                                                           const vrdma_av& av) {
+                                                           const AhSpec& spec) {
+    const vrdma_av& av = spec.av;
     Gid gid;
     std::ranges::copy(av.dgid, gid.begin());
     const GidKey* const source = slice.gid(av.sgid_index);
@@ -102,16 +103,14 @@ Result<std::unique_ptr<NetworkTarget>> Member::find_target(const SliceCore& slic
         port_.log().warn("{}: no GID of it is that of a device", port_.device()->name());
         return fail(path.error());
     }
-    if (targets_pd_ == nullptr) {
-        auto pd = host::alloc_pd(port_.device());
-        if (!pd) {
-            return fail(pd.error());
-        }
-        targets_pd_ = std::move(*pd);
+    auto pd = pd_of(spec.pd);
+    if (!pd) {
+        return fail(pd.error());
     }
     ibv_ah_attr attr = host_path_of(slice, av, *path);
-    auto ah = host::create_ah(*targets_pd_, attr);
-    return ah ? Result<std::unique_ptr<NetworkTarget>>{std::make_unique<Target>(std::move(*ah))}
+    auto ah = host::create_ah(**pd, attr);
+    return ah ? Result<std::unique_ptr<NetworkTarget>>{std::make_unique<Target>(std::move(*pd),
+                                                                                std::move(*ah))}
               : fail(ah.error());
 }
 

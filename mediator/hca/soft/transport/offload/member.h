@@ -15,10 +15,11 @@ class Port;
 
 class Target final : public NetworkTarget {
   public:
-    explicit Target(host::Ah ah) : ah_{std::move(ah)} {}
+    Target(SharedPd pd, host::Ah ah) : pd_{std::move(pd)}, ah_{std::move(ah)} {}
     ibv_ah* ah() const noexcept { return ah_.get(); }
 
   private:
+    const SharedPd pd_; // that of the QPs that may use it
     const host::Ah ah_;
 };
 
@@ -34,20 +35,18 @@ class Member final : public NetworkMember {
                                                            const GuestBuffer& pages,
                                                            GuestMemory& memory) override;
     Result<std::unique_ptr<NetworkTarget>> find_target(const SliceCore& slice,
-                                                       const vrdma_av& av) override;
+                                                       const AhSpec& spec) override;
 
     // The QP that has got that name; nothing if none has.
     std::optional<HostQp> take(Qpn name);
 
   private:
     Result<SharedPd> pd_of(PdId id);
-    Result<SharedPd> any_pd();
 
     Port& port_;
     // Each guest's PD has one at the HCA, as long as something is in it. So no key of one is good
     // for a QP of another.
     std::unordered_map<PdId, std::weak_ptr<host::Pd>> pds_;
-    SharedPd targets_pd_; // of AHs, which all QPs may use here
     std::optional<HostQp> named_qp_;
     std::unique_ptr<Region> named_region_;
 };

@@ -155,7 +155,7 @@ void Port::settle_timers() noexcept {
 }
 
 Clock::time_point Port::deadline() const noexcept {
-    return restless_ ? Clock::time_point::min() : Clock::time_point::max();
+    return restless_ ? Clock::time_point{} : Clock::time_point::max();
 }
 
 void Port::woken() noexcept {

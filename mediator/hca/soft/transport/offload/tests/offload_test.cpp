@@ -153,8 +153,8 @@ TEST_F(OffloadPair, WritesAndReads) {
     EXPECT_TRUE(same(a_mr_, b_mr_, size));
 }
 
-// Sends before there is a receive, on QPs that nobody polls; expects the receive's doorbell to bring
-// the WQE to the HCA.
+// Sends before there is a receive, on QPs that nobody polls; expects the receive's doorbell to
+// bring the WQE to the HCA.
 TEST_F(OffloadPair, ReceivesAreTakenWhenTheyArePosted) {
     fill(a_mr_, 1);
     post(VRDMA_SQ_SEND, 100);
@@ -356,7 +356,8 @@ TEST_F(Offload, LimitsAreThoseOfTheHca) {
     EXPECT_FALSE(limits.shares_receives);
 }
 
-// What the HCA does for its own programs and not for guests must be refused, and never seem to work.
+// What the HCA does for its own programs and not for guests must be refused, and never seem to
+// work.
 TEST_F(Offload, RefusesWhatItDoesNotMediate) {
     constexpr auto refused = std::errc::operation_not_supported;
     hca::QpSpec qp;
@@ -377,8 +378,8 @@ TEST_F(Offload, RefusesWhatItDoesNotMediate) {
     EXPECT_EQ(a_.slice().register_mr(mr).error(), refused);
 }
 
-// Reports completions of nothing, of another QP, of a place without a QP, and of work that is not the
-// oldest. Expects only the QP of the last to fail.
+// Reports completions of nothing, of another QP, of a place without a QP, and of work that is not
+// the oldest. Expects only the QP of the last to fail.
 TEST_F(OffloadPair, LiesOfTheHcaAreNotBelieved) {
     post(VRDMA_SQ_SEND, 8); // waits for a receive
     settle();
@@ -403,11 +404,12 @@ TEST_F(OffloadPair, LiesOfTheHcaAreNotBelieved) {
 
 // A length that the receive cannot have, and a status that no guest knows.
 TEST_F(OffloadPair, ImpossibleCompletionsFailTheQp) {
-    fake_.fail_next(static_cast<ibv_wc_status>(77));
+    fake_.fail_next(static_cast<ibv_wc_status>(31));
     EXPECT_EQ(send(VRDMA_SQ_RDMA_WRITE, 8).status, IBV_WC_GENERAL_ERR);
 }
 
-// The HCA ends to work; expects each connected QP to fail with an event, and its work to be flushed.
+// The HCA ends to work; expects each connected QP to fail with an event, and its work to be
+// flushed.
 TEST_F(OffloadPair, LossOfTheHcaFailsWhatIsConnected) {
     receive(8);
     settle();
@@ -420,8 +422,8 @@ TEST_F(OffloadPair, LossOfTheHcaFailsWhatIsConnected) {
 
 // The HCA reports that a peer broke a rule; expects the same event.
 TEST_F(OffloadPair, EventsOfTheHcaReachTheGuest) {
-    b_host_->with_host_port(
-        uplink, [&](auto& port) { port.tell(IBV_EVENT_QP_ACCESS_ERR, b_qp_.id()); });
+    b_host_->with_host_port(uplink,
+                            [&](auto& port) { port.tell(IBV_EVENT_QP_ACCESS_ERR, b_qp_.id()); });
     EXPECT_EQ(event_types(b_), std::vector<std::uint32_t>{IBV_EVENT_QP_ACCESS_ERR});
     EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_ERR);
 }
@@ -438,7 +440,8 @@ TEST_F(OffloadPair, CompletionsWaitForAThaw) {
     EXPECT_EQ(wait(b_cq_).byte_len, 100u);
 }
 
-// The device moves; expects the HCA's QP to end, and the guest to learn that its connection is lost.
+// The device moves; expects the HCA's QP to end, and the guest to learn that its connection is
+// lost.
 TEST_F(OffloadPair, ConnectionsDoNotMove) {
     receive(100);
     settle();
