@@ -31,6 +31,7 @@ class ServedHca {
                                                                       EventLoop& loop);
     ServedHca(const ServedHca&) = delete;
     ServedHca& operator=(const ServedHca&) = delete;
+    ~ServedHca() = default;
 
     const std::string& name() const { return uplink_.name; }
     const std::string& interface() const { return uplink_.interface; }

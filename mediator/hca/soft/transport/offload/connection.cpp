@@ -137,7 +137,7 @@ void Connection::stop() noexcept {
         port.drain(host->completions);
     }
     if (host && state_.exchange(IBV_QPS_RESET) != IBV_QPS_RESET && !host->reset()) {
-        port.log().warn("{}: a QP cannot be reset", port.device()->name());
+        port.complain("a QP cannot be reset");
     }
     if (leaves_host_) {
         port.drain(host->completions);
@@ -215,7 +215,7 @@ Turn Connection::send() noexcept {
 
 // The HCA has said what cannot be.
 void Connection::distrust() noexcept {
-    port.log().warn("{}: a completion out of order", port.device()->name());
+    port.complain("a completion out of order");
     enter_error_fatally(qp);
 }
 

@@ -94,7 +94,7 @@ class Connection final : public NetworkConnection, public Poster {
     std::atomic<bool> outward_{false}; // it goes to a peer on the network
     bool stopping_ = false;
     bool paused_ = false;
-    Ring<Held, 2 * HostQp::most_posted> held_; // there is no more work
+    Ring<Held, std::size_t{2} * HostQp::most_posted> held_; // there is no more work
     bool lost_ = false; // the slice was saved, or may have been, while the peer was there
 };
 

@@ -95,7 +95,7 @@ void Datagrams::start_receiving() noexcept {
 
 void Datagrams::stop() noexcept {
     if (!host_.reset()) {
-        port_.log().warn("{}: a QP cannot be reset", port_.device()->name());
+        port_.complain("a QP cannot be reset");
     }
     if (std::exchange(running_, false)) {
         port_.leave(place_);
@@ -170,7 +170,7 @@ void Datagrams::complete(const ibv_wc& wc, bool receive, std::uint16_t sequence)
         return completed_receive(wc, sequence);
     }
     if (sent_ == completed_ || sequence != completed_) {
-        port_.log().warn("{}: a completion out of order", port_.device()->name());
+        port_.complain("a completion out of order");
         return enter_error_fatally(qp_);
     }
     ++completed_; // the guest has its completion

@@ -2,7 +2,6 @@
 #include "mediator/hca/soft/transport/offload/host_qp.h"
 
 #include <algorithm>
-#include <new>
 
 namespace vrdma::hca::soft::offload {
 namespace {
@@ -73,10 +72,7 @@ std::size_t buffer_size(const HostQp& host, const QpSpec& spec) {
 } // namespace
 
 Result<Buffer> Buffer::make(const host::Pd& pd, std::size_t bytes) {
-    Buffer buffer{std::unique_ptr<std::byte[]>{new (std::nothrow) std::byte[bytes]{}}, {}};
-    if (buffer.bytes == nullptr) {
-        return fail(std::errc::not_enough_memory);
-    }
+    Buffer buffer{std::make_unique<std::byte[]>(bytes), {}};
     auto mr =
         host::register_memory(pd, buffer.bytes.get(), bytes,
                               reinterpret_cast<std::uintptr_t>(buffer.bytes.get()), region_access);

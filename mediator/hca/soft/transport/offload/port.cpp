@@ -43,6 +43,11 @@ HardwareLimits Port::limits() const {
             .shares_receives = false};
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): the line's format was checked by the compiler
+void Port::complain(const char* what) noexcept {
+    log_.warn("{}: {}", device_->name(), what);
+}
+
 void Port::set_link(bool up, std::uint32_t mbps) noexcept {
     up_ = up;
     mbps_ = mbps != 0 ? mbps : mbps_;
@@ -105,7 +110,7 @@ std::uint64_t Port::name(std::uint32_t place, bool receive, std::uint16_t sequen
 void Port::take(const ibv_wc& wc) noexcept {
     const std::uint64_t place = VRDMA_GET(place_mask, wc.wr_id);
     if (place >= places_.size()) {
-        log_.warn("{}: a completion of nothing that was posted", device_->name());
+        complain("a completion of nothing that was posted");
         return;
     }
     const Place& found = places_[place];
@@ -113,7 +118,7 @@ void Port::take(const ibv_wc& wc) noexcept {
         return;
     }
     if (Qpn{wc.qp_num} != found.poster->number()) {
-        log_.warn("{}: a completion of another QP", device_->name());
+        complain("a completion of another QP");
         return;
     }
     found.poster->complete(wc, VRDMA_GET(receive_mask, wc.wr_id) != 0,
@@ -173,7 +178,7 @@ void Port::tell(ibv_event_type event, Qpn qpn) noexcept {
 
 void Port::fail_all() noexcept {
     failed_ = true;
-    log_.warn("{} does not work any more", device_->name());
+    complain("does not work any more");
     for (std::size_t i = 0; i < places_.size(); ++i) {
         if (places_[i].poster != nullptr) {
             places_[i].poster->tell(IBV_EVENT_QP_FATAL);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 
-#include "mediator/base/errno.h"
 #include "mediator/hca/soft/qp/qp_state.h"
 #include "mediator/hca/soft/qp/receive_queue.h"
 #include "mediator/hca/soft/slice/engine.h"
@@ -108,9 +107,8 @@ Turn fail_in_turn(Connection& c, const SendWqe& wqe, ibv_wc_status status,
 
 // The HCA's queue has a place for each WQE that it may have, so the HCA has no reason to refuse
 // one.
-Turn refused(Connection& c, int error) noexcept {
-    c.port.log().warn("{}: a WQE is refused: {}", c.port.device()->name(),
-                      describe(static_cast<std::errc>(error)));
+Turn refused(Connection& c) noexcept {
+    c.port.complain("refuses a WQE");
     enter_error_fatally(c.qp);
     return Turn::more;
 }
@@ -147,8 +145,8 @@ Turn post_send(Connection& c, const SendWqe& wqe, std::uint32_t ctrl) noexcept {
     wr.send_flags |= send_flags_of(wqe) | (is_fenced(qp, ctrl) ? fence : 0u);
     address(wqe, wr);
     ibv_send_wr* bad = nullptr;
-    if (const int error = ibv_post_send(c.host->qp.get(), &wr, &bad); error != 0) {
-        return refused(c, error);
+    if (ibv_post_send(c.host->qp.get(), &wr, &bad) != 0) {
+        return refused(c);
     }
     c.sends.push_back({qp.sq.head(), wqe.opcode, wqe.signaled, wqe.length});
     qp.sq.advance();
@@ -186,8 +184,8 @@ bool take_receive(Connection& c, std::uint32_t index, std::uint32_t ctrl) noexce
     wr.sg_list = pieces.sges.data();
     wr.num_sge = pieces.count;
     ibv_recv_wr* refused_wr = nullptr;
-    if (const int refusal = ibv_post_recv(c.host->qp.get(), &wr, &refused_wr); refusal != 0) {
-        static_cast<void>(refused(c, refusal));
+    if (ibv_post_recv(c.host->qp.get(), &wr, &refused_wr) != 0) {
+        static_cast<void>(refused(c));
         return false;
     }
     c.receives.push_back({wqe.name, wqe.length});

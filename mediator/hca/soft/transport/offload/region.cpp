@@ -52,10 +52,9 @@ class View {
         std::uint64_t place = 0; // in the view
         for (std::uint64_t offset = 0; offset < length;) {
             const auto run = pages.run(offset, length - offset);
-            const auto address = reinterpret_cast<std::uintptr_t>(run.data());
-            const std::uint64_t first = address & ~page_mask;
-            const std::uint64_t size = ((address + run.size() + page_mask) & ~page_mask) - first;
-            if (::mremap(reinterpret_cast<void*>(first), 0, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+            const std::uint64_t before = reinterpret_cast<std::uintptr_t>(run.data()) & page_mask;
+            const std::uint64_t size = (before + run.size() + page_mask) & ~page_mask;
+            if (::mremap(run.data() - before, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED,
                          room_ + place) == MAP_FAILED) {
                 return fail(std::errc::operation_not_supported);
             }
