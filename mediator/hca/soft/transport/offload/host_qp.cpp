@@ -81,7 +81,7 @@ Result<Buffer> Buffer::make(const host::Pd& pd, std::size_t bytes) {
     }
     buffer.mr = std::move(*mr);
     return buffer;
-}
+} // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the buffer owns its bytes
 
 Result<HostQp> HostQp::create(const host::SharedDevice& device, SharedPd pd,
                               Completions& completions, const QpSpec& spec) {

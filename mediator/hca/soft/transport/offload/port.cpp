@@ -43,11 +43,6 @@ HardwareLimits Port::limits() const {
             .shares_receives = false};
 }
 
-// NOLINTNEXTLINE(bugprone-exception-escape): the line's format was checked by the compiler
-void Port::complain(const char* what) noexcept {
-    log_.warn("{}: {}", device_->name(), what);
-}
-
 void Port::set_link(bool up, std::uint32_t mbps) noexcept {
     up_ = up;
     mbps_ = mbps != 0 ? mbps : mbps_;
