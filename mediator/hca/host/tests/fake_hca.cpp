@@ -20,6 +20,7 @@ std::byte* pin(std::uintptr_t begin, std::size_t size) {
     auto* const room = static_cast<std::byte*>(
         ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     for (std::size_t at = 0; at < size; at += page) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): an HCA is given addresses
         if (::mremap(reinterpret_cast<void*>(begin + at), 0, page, MREMAP_MAYMOVE | MREMAP_FIXED,
                      room + at) == MAP_FAILED) {
             ::munmap(room, size);
@@ -495,6 +496,7 @@ int FakeHca::post_send(ibv_qp* posted, ibv_send_wr* wr, ibv_send_wr** bad) {
     Send send{*wr, {wr->sg_list, wr->sg_list + wr->num_sge}, {}};
     if ((wr->send_flags & IBV_SEND_INLINE) != 0) {
         for (const ibv_sge& sge : send.list) {
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): the same
             const auto* const from = reinterpret_cast<const std::byte*>(sge.addr);
             send.inline_data.insert(send.inline_data.end(), from, from + sge.length);
         }

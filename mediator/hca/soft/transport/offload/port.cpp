@@ -101,6 +101,15 @@ std::uint64_t Port::name(std::uint32_t place, bool receive, std::uint16_t sequen
            VRDMA_SET(sequence_mask, std::uint64_t{sequence});
 }
 
+// That a line cannot be written changes nothing for guests.
+void Port::complain(const char* what) noexcept {
+    try {
+        log_.warn("{}: {}", device_->name(), what);
+    } catch (...) {
+        return;
+    }
+}
+
 // Work of a QP that was reset may still complete: nobody waits for it.
 void Port::take(const ibv_wc& wc) noexcept {
     const std::uint64_t place = VRDMA_GET(place_mask, wc.wr_id);

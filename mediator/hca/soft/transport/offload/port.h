@@ -50,7 +50,6 @@ class Port final : public NetworkPort {
     Engine& engine() const noexcept { return engine_; }
     DeviceLog& log() noexcept { return log_; }
     // A line of the log about the HCA.
-    // NOLINTNEXTLINE(bugprone-exception-escape): see complain.cpp
     void complain(const char* what) noexcept;
     const host::SharedDevice& device() const noexcept { return device_; }
     Completions& completions() noexcept { return completions_; }
