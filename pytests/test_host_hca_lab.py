@@ -35,17 +35,13 @@ def offloaded(lab) -> Iterator[list[Side]]:
         yield [Side(Offloaded(host_of(lab, number)), "vrdma0") for number in range(2)]
 
 
-@pytest.fixture(params=["rxe", "host's HCA", "soft HCA"])
-def peer(request, lab, offloaded, guest1) -> Side:
-    """On the second host."""
-    return {"rxe": Side(host_of(lab, 1), "rxe0"), "host's HCA": offloaded[1],
-            "soft HCA": Side(guest1, "vrdma0")}[request.param]  # fmt: skip
-
-
-@pytest.fixture(params=["requests", "responds"])
-def sides(request, offloaded, peer) -> list[Side]:
+@pytest.fixture(params=["process to rxe", "rxe to process", "process to process", "process to guest",
+                        "guest to process"])  # fmt: skip
+def sides(request, lab, offloaded, guest1) -> list[Side]:
     """The server, or responder, and the client. One of them is the process on the first host."""
-    return [peer, offloaded[0]] if request.param == "requests" else [offloaded[0], peer]
+    kinds = {"process": offloaded[0], "rxe": Side(host_of(lab, 1), "rxe0"), "guest": Side(guest1, "vrdma0")}
+    client, server = request.param.split(" to ")
+    return [offloaded[1] if client == server else kinds[server], kinds[client]]
 
 
 @pytest.fixture

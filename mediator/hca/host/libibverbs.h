@@ -7,6 +7,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 
