@@ -3,47 +3,13 @@
 
 #include <spdlog/spdlog.h>
 
-#include <array>
 #include <utility>
 
 #include "mediator/base/errno.h"
+#include "mediator/verbs/port_speed.h"
 #include "mediator/wire/uplink/link.h"
 
 namespace vrdma::control {
-namespace {
-
-namespace host = hca::host;
-
-// Of a lane, in Mb/s (IBTA 14.2.5.6).
-std::uint32_t lane_mbps(std::uint8_t speed) {
-    constexpr auto speeds = std::to_array<std::pair<std::uint8_t, std::uint32_t>>({{1, 2500},
-                                                                                   {2, 5000},
-                                                                                   {4, 10000},
-                                                                                   {8, 10000},
-                                                                                   {16, 14000},
-                                                                                   {32, 25000},
-                                                                                   {64, 50000},
-                                                                                   {128, 100000}});
-    for (const auto& [code, mbps] : speeds) {
-        if (code == speed) {
-            return mbps;
-        }
-    }
-    return 0;
-}
-
-std::uint32_t lanes(std::uint8_t width) {
-    constexpr auto widths = std::to_array<std::pair<std::uint8_t, std::uint32_t>>(
-        {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}});
-    for (const auto& [code, count] : widths) {
-        if (code == width) {
-            return count;
-        }
-    }
-    return 0;
-}
-
-} // namespace
 
 std::vector<std::string> host_devices(const Config& config) {
     std::vector<std::string> devices;
@@ -56,15 +22,15 @@ std::vector<std::string> host_devices(const Config& config) {
 }
 
 tl::expected<void, std::string> load_libibverbs_for(const Config& config) {
-    if (!host_devices(config).empty() && !host::libibverbs()) {
+    if (!host_devices(config).empty() && !hca::host::libibverbs()) {
         return tl::unexpected{"an uplink by the host's HCA needs libibverbs: " +
-                              host::libibverbs().error()};
+                              hca::host::libibverbs().error()};
     }
     return {};
 }
 
-ServedHca::ServedHca(const UplinkOptions& uplink, host::SharedDevice device, const wire::Mac& mac,
-                     hca::soft::SoftHca& hca)
+ServedHca::ServedHca(const UplinkOptions& uplink, hca::host::SharedDevice device,
+                     const wire::Mac& mac, hca::soft::SoftHca& hca)
     : uplink_{uplink},
       device_{std::move(device)},
       mac_{mac},
@@ -74,14 +40,14 @@ ServedHca::ServedHca(const UplinkOptions& uplink, host::SharedDevice device, con
 tl::expected<std::unique_ptr<ServedHca>, std::string> ServedHca::open(const UplinkOptions& uplink,
                                                                       hca::soft::SoftHca& hca,
                                                                       EventLoop& loop) {
-    if (!host::libibverbs()) {
-        return tl::unexpected{host::libibverbs().error()};
+    if (!hca::host::libibverbs()) {
+        return tl::unexpected{hca::host::libibverbs().error()};
     }
     const auto link = wire::read_link(uplink.interface);
     if (!link) {
         return tl::unexpected{uplink.interface + ": " + describe(link.error())};
     }
-    auto device = hca.add_host_uplink(uplink.name, **host::libibverbs(), uplink.device);
+    auto device = hca.add_host_uplink(uplink.name, **hca::host::libibverbs(), uplink.device);
     if (!device) {
         return tl::unexpected{device.error()};
     }
@@ -110,7 +76,7 @@ void ServedHca::take_events() {
     }
 }
 
-void ServedHca::take(const host::Device::Event& event) {
+void ServedHca::take(const hca::host::Device::Event& event) {
     switch (event.type) {
         case IBV_EVENT_DEVICE_FATAL:
         case IBV_EVENT_CQ_ERR:
@@ -136,7 +102,7 @@ void ServedHca::look_at_port() {
         up_ = up;
         log_.warn("{} is {}", uplink_.device, up ? "up" : "down");
     }
-    mbps_ = up ? lane_mbps(port->active_speed) * lanes(port->active_width) : 0;
+    mbps_ = up ? verbs::nominal_mbps({port->active_speed, port->active_width}) : 0;
     hca_.set_link(name(), up, mbps_);
 }
 
