@@ -11,10 +11,10 @@
 #include <array>
 #include <span>
 
-#include "mediator/device/incoming_state.h"
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
+#include "mediator/fuzz/spoiled_state.h"
 #include "mediator/tests/guest/admin_client.h"
 
 namespace vrdma {
@@ -366,20 +366,9 @@ class Machine {
     }
 
     void move(Input& input) {
-        auto announcement = device_.announce();
-        device_.freeze();
-        auto image = device_.save();
-        device_.reset();
-        input.spoil<std::uint16_t>(image);
-        input.spoil<std::uint16_t>(announcement);
-        auto stream = to_stream(announcement, StreamPart::announcement);
-        const auto rest = to_stream(image);
-        stream.insert(stream.end(), rest.begin(), rest.end());
+        auto stream = fuzz::spoiled_state(device_, input);
         input.spoil<std::uint16_t>(stream);
-        changing_.turn([&] {
-            IncomingState incoming{device_, longest_image(type_.limits)};
-            (void)incoming.take(stream).and_then([&] { return incoming.restore(); });
-        });
+        changing_.turn([&] { fuzz::try_to_restore(device_, type_, stream); });
         device_.thaw();
     }
 
