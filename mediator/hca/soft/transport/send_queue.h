@@ -16,6 +16,16 @@ void succeed(QueuePair& qp, const Message& message) noexcept;
 void fail_message(QueuePair& qp, const Message& message, ibv_wc_status status,
                   vrdma_vendor_err reason) noexcept;
 
+// The fields of a message under way that its completion needs. A transport keeps them with it.
+template <typename Outstanding>
+Message completed_message(const Outstanding& wqe) noexcept {
+    Message message;
+    message.opcode = wqe.opcode;
+    message.signaled = wqe.signaled;
+    message.length = wqe.length;
+    return message;
+}
+
 // Opens the WQE's payload in this side's memory, from `skip` on, as far as there is room.
 vrdma_vendor_err open_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t skip,
                               SpanList& payload) noexcept;

@@ -11,6 +11,7 @@
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/offload/post.h"
 #include "mediator/hca/soft/transport/peer.h"
+#include "mediator/hca/soft/transport/send_queue.h"
 
 namespace vrdma::hca::soft::offload {
 namespace {
@@ -247,7 +248,7 @@ bool Connection::finish_oldest(ibv_wc_status status, vrdma_vendor_err reason) no
     sends.pop_front();
     const WqeName wqe = qp.sq.retire(oldest.index);
     qp.sq_started = !sends.empty();
-    const Message message = oldest.message();
+    const Message message = completed_message(oldest);
     if (status != IBV_WC_SUCCESS) {
         count_failure(qp, status);
     } else {

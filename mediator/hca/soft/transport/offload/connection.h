@@ -22,15 +22,6 @@ struct Posted {
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
     bool signaled = false;
     std::uint64_t length = 0;
-
-    // The fields that its completion needs.
-    Message message() const noexcept {
-        Message message;
-        message.opcode = opcode;
-        message.signaled = signaled;
-        message.length = length;
-        return message;
-    }
 };
 
 // A receive WQE that is there. The head of the receive queue is the oldest of them.

@@ -117,7 +117,7 @@ void acknowledged(Connection& c, const wire::Headers& headers) noexcept {
 bool is_well_formed(const Connection& c, const Sent& sent, const wire::Packet& packet) noexcept {
     const std::uint8_t operation = packet.headers.opcode & VRDMA_ROCE_OPERATION;
     const Psn psn = packet.headers.psn;
-    if (sent.message().is_atomic()) {
+    if (completed_message(sent).is_atomic()) {
         return operation == VRDMA_ROCE_ATOMIC_ACKNOWLEDGE;
     }
     if (operation == VRDMA_ROCE_ATOMIC_ACKNOWLEDGE) {

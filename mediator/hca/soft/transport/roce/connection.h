@@ -32,15 +32,6 @@ struct Sent {
     bool misaligned = false; // its remote address is not aligned
     bool asks = false;       // if there is a receive; later packets wait for the answer
     std::uint64_t length = 0;
-
-    // The fields that its completion needs.
-    Message message() const noexcept {
-        Message message;
-        message.opcode = opcode;
-        message.signaled = signaled;
-        message.length = length;
-        return message;
-    }
 };
 
 // Packets go out in the order of their PSNs: first those of `sent`, then those of new WQEs. The

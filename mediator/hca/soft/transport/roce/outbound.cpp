@@ -52,7 +52,7 @@ bool finish_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason)
     const WqeName wqe = qp.sq.retire(oldest.index);
     qp.sq_started = !c.out.sent.empty();
     qp.page_waits = 0;
-    const Message message = oldest.message();
+    const Message message = completed_message(oldest);
     if (status == IBV_WC_SUCCESS) {
         count_success(qp, message);
         if (!message.signaled && !qp.signal_all) {
