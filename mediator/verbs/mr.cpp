@@ -102,11 +102,10 @@ Result<Buffer> MrTable::pages_of(const vrdma_cmd_reg_mr& cmd) {
     return Buffer{{{}, VRDMA_PAGE_SHIFT, cmd.first_offset, cmd.length}, {}};
 }
 
-Result<> MrTable::add(hca::MrSpec spec, Buffer buffer) {
-    spec.pages = std::move(buffer.pages);
+Result<> MrTable::add(hca::MrSpec spec, MemoryBudget::Lease lease) {
     const Key key = spec.key;
     auto hold = pds_.find(spec.pd)->users.hold();
-    return table_.insert(key, {std::move(spec), std::move(buffer.lease), std::move(hold), {}},
+    return table_.insert(key, {std::move(spec), std::move(lease), std::move(hold), {}},
                          [&](const Mr& made) { return resources_.slice.register_mr(made.spec); });
 }
 
@@ -135,9 +134,8 @@ Result<Key> MrTable::create(hca::MrSpec spec, Buffer buffer) {
     if (!key) {
         return key;
     }
-    buffer.pages = std::move(spec.pages);
     spec.key = *key;
-    if (const auto added = add(std::move(spec), std::move(buffer)); !added) {
+    if (const auto added = add(std::move(spec), std::move(buffer.lease)); !added) {
         keys_.give_back(*key);
         return fail(added.error());
     }
@@ -381,7 +379,7 @@ Result<> MrTable::restore_fast(StateReader& reader, hca::MrSpec spec) {
         return fail(std::errc::invalid_argument);
     }
     const Key key = spec.key;
-    return add(std::move(spec), {{}, std::move(*lease)}).and_then([&] {
+    return add(std::move(spec), std::move(*lease)).and_then([&] {
         return resources_.slice.restore_fast_mr(key, *state, *blocks);
     });
 }
@@ -413,7 +411,8 @@ Result<> MrTable::restore_one(StateReader& reader) {
     if (!buffer) {
         return fail(buffer.error());
     }
-    return add(std::move(spec), std::move(*buffer));
+    spec.pages = std::move(buffer->pages);
+    return add(std::move(spec), std::move(buffer->lease));
 }
 
 Result<> MrTable::restore(StateReader& reader) {

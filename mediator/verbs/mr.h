@@ -58,7 +58,7 @@ class MrTable {
     Result<Buffer> pages_of(const vrdma_cmd_reg_mr& cmd);
     Result<Key> take_key(const hca::MrSpec& spec);
     Result<Key> create(hca::MrSpec spec, Buffer buffer);
-    Result<> add(hca::MrSpec spec, Buffer buffer);
+    Result<> add(hca::MrSpec spec, MemoryBudget::Lease lease);
     Result<> change(Mr& mr, hca::MrSpec spec, Buffer buffer);
     void save_fast(StateWriter& writer, Key key) const;
     Result<> restore_fast(StateReader& reader, hca::MrSpec spec);
