@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A device of the host's own HCA, and what is made of it. Each object keeps what it was made of.
-// All calls but poll(), rearm() and the posting of work may wait: they are for the control thread.
+// A call to the device may wait, so it is for the control thread, unless the caller says why not.
 #pragma once
 
 #include <infiniband/verbs.h>
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,9 +20,9 @@ inline constexpr std::uint8_t port_number = 1;
 
 class Device {
   public:
-    // Opens the device. The kernel takes commands to post (write(2)) only from threads that have
-    // the credentials of the one which opened it, so the thread that will post must call this. The
-    // error is for people.
+    // Opens the device. The thread that will post must call this: some devices post by write(2),
+    // which the kernel takes only from threads with the credentials of the one that opened the
+    // device. The error is for people.
     static tl::expected<std::shared_ptr<Device>, std::string> open(const Libibverbs& library,
                                                                    const std::string& name);
     Device(const Device&) = delete;
