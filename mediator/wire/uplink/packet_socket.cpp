@@ -7,7 +7,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <exception>
+#include <thread>
+#include <vector>
 
 #include "mediator/base/errno.h"
 #include "mediator/wire/uplink/socket_option.h"
@@ -101,6 +105,22 @@ Result<UniqueFd> open_sending_socket(int link_index, int priority) {
         return fail(bound.error());
     }
     return socket;
+}
+
+// A socket that finds no thread is closed with the last one.
+void close_packet_sockets(std::span<UniqueFd> sockets) noexcept {
+    std::vector<std::thread> closing;
+    try {
+        closing.reserve(sockets.size());
+        for (UniqueFd& socket : sockets) {
+            closing.emplace_back([&socket] { socket = {}; });
+        }
+    } catch (const std::exception&) {
+    }
+    for (std::thread& thread : closing) {
+        thread.join();
+    }
+    std::ranges::for_each(sockets, [](UniqueFd& socket) { socket = {}; });
 }
 
 } // namespace vrdma::wire

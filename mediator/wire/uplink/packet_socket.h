@@ -4,6 +4,8 @@
 // else in the host does, and none that the interface sends.
 #pragma once
 
+#include <span>
+
 #include "mediator/base/result.h"
 #include "mediator/base/unique_fd.h"
 
@@ -16,5 +18,9 @@ Result<> bind_packet_socket(int socket, int link_index);
 // A socket that sends by that interface only, with that priority (SO_PRIORITY). It expects an
 // `Offload` before each frame.
 Result<UniqueFd> open_sending_socket(int link_index, int priority);
+
+// Closes them at the same time. The kernel waits for a grace period of RCU (10 to 40 ms) before it
+// frees a packet socket. Sockets that are closed together wait for the same one.
+void close_packet_sockets(std::span<UniqueFd> sockets) noexcept;
 
 } // namespace vrdma::wire

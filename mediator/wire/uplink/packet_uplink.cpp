@@ -55,6 +55,16 @@ PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd soc
       first_mtu_{link.mtu},
       frame_size_{frame_size_of(link.mtu)} {}
 
+// The mapped ring keeps its socket open, so it goes first.
+PacketUplink::~PacketUplink() {
+    { const ReceiveRing unmapped = std::move(ring_); }
+    std::array<UniqueFd, Priorities::count + 1> sockets;
+    sockets.back() = std::move(socket_);
+    std::ranges::transform(*senders_, sockets.begin(),
+                           [](Sender& sender) { return std::move(sender.socket); });
+    close_packet_sockets(sockets);
+}
+
 // Pollers call this, and they cannot open anything.
 std::size_t PacketUplink::frame_size() const noexcept {
     const auto size = frame_size_of(read_mtu(socket_.get(), interface_).value_or(first_mtu_));

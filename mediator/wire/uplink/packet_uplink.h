@@ -29,6 +29,9 @@ namespace vrdma::wire {
 class PacketUplink final : public Uplink {
   public:
     static Result<std::unique_ptr<PacketUplink>> create(const std::string& interface);
+    PacketUplink(const PacketUplink&) = delete;
+    PacketUplink& operator=(const PacketUplink&) = delete;
+    ~PacketUplink() override;
 
     std::span<std::byte> prepare(const Mac& target, std::uint8_t priority) noexcept override;
     void commit(std::size_t bytes) noexcept override { prepared_->batch.commit(bytes); }

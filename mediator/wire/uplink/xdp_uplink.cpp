@@ -49,7 +49,8 @@ const char* XdpUplink::name_of(Mode mode) noexcept {
 }
 
 // Sockets are made before the program is attached: a driver without zero copy reports that before
-// anything is changed, and no frame is taken that nobody would get.
+// anything is changed, and no frame is taken that nobody would get. Packet sockets take long to
+// close, so none is open yet when such a driver refuses.
 tl::expected<std::unique_ptr<XdpUplink>, std::string> XdpUplink::create(
     const std::string& interface, Mode mode, const Steering& steering) {
     const auto link = read_link(interface);
@@ -64,20 +65,15 @@ tl::expected<std::unique_ptr<XdpUplink>, std::string> XdpUplink::create(
     if (!program) {
         return fail_at("program", program);
     }
-    auto passed = PacketUplink::create(interface);
-    if (!passed) {
-        return fail_at("packet socket", passed);
-    }
     UniqueFd events{::epoll_create1(EPOLL_CLOEXEC)};
-    std::unique_ptr<XdpUplink> uplink{
-        new XdpUplink{std::move(*program), std::move(*passed), std::move(events)}};
-    if (const auto watched = uplink->watch(uplink->passed_->fd()); !watched) {
-        return fail_at("epoll", watched);
-    }
+    std::unique_ptr<XdpUplink> uplink{new XdpUplink{std::move(*program), std::move(events)}};
     if (const auto added = uplink->add_queues(link->index, mode == Mode::zero_copy); !added) {
         return fail_at(
             added.error() == std::errc::argument_list_too_long ? "too many queues" : "sockets",
             added);
+    }
+    if (const auto received = uplink->receive_passed(interface); !received) {
+        return fail_at("packet socket", received);
     }
     const auto place = mode == Mode::generic ? XdpProgram::Place::stack : XdpProgram::Place::driver;
     if (const auto attached = uplink->program_.attach(link->index, place); !attached) {
@@ -86,21 +82,18 @@ tl::expected<std::unique_ptr<XdpUplink>, std::string> XdpUplink::create(
     return uplink;
 }
 
-XdpUplink::XdpUplink(XdpProgram program, std::unique_ptr<PacketUplink> passed, UniqueFd events)
-    : program_{std::move(program)}, passed_{std::move(passed)}, events_{std::move(events)} {
+XdpUplink::XdpUplink(XdpProgram program, UniqueFd events)
+    : program_{std::move(program)}, events_{std::move(events)} {
     queues_.reserve(XdpProgram::max_queues);
 }
 
 // The number of queues is found by asking for one more.
 Result<> XdpUplink::add_queues(int link_index, bool zero_copy) {
     constexpr auto no_such_queue = std::errc::invalid_argument;
-    if (XskQueue::create(link_index, XdpProgram::max_queues, zero_copy)) {
-        return fail(std::errc::argument_list_too_long);
-    }
     for (std::uint32_t number = 0; number < XdpProgram::max_queues; ++number) {
         auto queue = open_queue(link_index, number, zero_copy);
         if (!queue && queue.error() == no_such_queue && number != 0) {
-            break;
+            return {};
         }
         if (!queue) {
             return fail(queue.error());
@@ -109,7 +102,8 @@ Result<> XdpUplink::add_queues(int link_index, bool zero_copy) {
             return added;
         }
     }
-    return {};
+    const bool more = XskQueue::create(link_index, XdpProgram::max_queues, zero_copy).has_value();
+    return more ? fail(std::errc::argument_list_too_long) : Result<>{};
 }
 
 Result<> XdpUplink::add(XskQueue queue) {
@@ -119,6 +113,15 @@ Result<> XdpUplink::add(XskQueue queue) {
     const auto number = static_cast<std::uint32_t>(queues_.size());
     queues_.push_back(std::move(queue));
     return program_.set_socket(number, queues_.back().fd());
+}
+
+Result<> XdpUplink::receive_passed(const std::string& interface) {
+    auto passed = PacketUplink::create(interface);
+    if (!passed) {
+        return fail(passed.error());
+    }
+    passed_ = std::move(*passed);
+    return watch(passed_->fd());
 }
 
 Result<> XdpUplink::watch(int fd) const noexcept {

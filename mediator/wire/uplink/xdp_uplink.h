@@ -59,10 +59,11 @@ class XdpUplink final : public Uplink {
     Losses losses() noexcept;
 
   private:
-    XdpUplink(XdpProgram program, std::unique_ptr<PacketUplink> passed, UniqueFd events);
+    XdpUplink(XdpProgram program, UniqueFd events);
 
     Result<> add_queues(int link_index, bool zero_copy);
     Result<> add(XskQueue queue);
+    Result<> receive_passed(const std::string& interface);
     Result<> watch(int fd) const noexcept;
     void next_source() noexcept;
 

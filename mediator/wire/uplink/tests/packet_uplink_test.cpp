@@ -6,8 +6,11 @@
 #include <linux/bpf.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "exchange.h"
@@ -37,6 +40,19 @@ UniqueFd tap(const std::string& interface) {
     EXPECT_TRUE(set_option(socket.get(), SOL_SOCKET, SO_ATTACH_BPF, program.get()));
     EXPECT_TRUE(bind_packet_socket(socket.get(), read_link(interface).value().index));
     return socket;
+}
+
+// In the network namespace of this thread.
+std::ptrdiff_t packet_sockets() {
+    std::ifstream list{"/proc/thread-self/net/packet"};
+    constexpr int title = 1;
+    return std::count(std::istreambuf_iterator{list}, {}, '\n') - title;
+}
+
+TEST_F(PacketUplinkTest, ItsSocketsAreClosed) {
+    EXPECT_EQ(packet_sockets(), 1 + Priorities::count);
+    near.reset();
+    EXPECT_EQ(packet_sockets(), 0);
 }
 
 TEST_F(PacketUplinkTest, AFullRingLosesTheNewestFrames) {
