@@ -332,6 +332,7 @@ void Port::offer_targets() noexcept {
         }
         --targets_to_offer_;
         engine_.scheduler().wake(c->qp);
+        answer_soon(*c);
     }
 }
 

@@ -503,7 +503,8 @@ bool answer_turn(Connection& c) noexcept {
         Fetch* const fetch = next_fetch(c.in);
         const bool any = fetch != nullptr || c.in.ack_due || c.in.nak || c.in.frozen;
         if (any && !c.port.find_target(c.qp.slice, c.path)) {
-            return false; // the peer will ask again, which shows its address
+            c.port.await_target(c); // until then, a packet of the peer may show its address
+            return false;
         }
         if (fetch == nullptr) {
             return acknowledge(c);

@@ -103,6 +103,18 @@ TEST_F(RoceMigration, TellsThePeerToWait) {
     expect_acknowledge(reply(), 0, ack);
 }
 
+// Migrate to where the peer's Ethernet address is not known; expect the NAK as soon as it is found.
+TEST_F(RoceMigration, TellsThePeerOnceItIsFound) {
+    hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
+    guest_.migrate(*hca_);
+    expect_silence();
+    hca_->with_port("cable", [&](auto& port) {
+        EXPECT_EQ(port.take_unknown().size(), 1u);
+        port.set_neighbour(peer_gid_, peer_mac);
+    });
+    expect_told(0);
+}
+
 // Receive packets while the guest is frozen: a late one, one after a gap, and a malformed one;
 // expect no answer.
 TEST_F(RoceMigration, FrozenOneAnswersOnlyWhatItExpects) {
