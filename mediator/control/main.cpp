@@ -212,22 +212,29 @@ void give_shares(mdev::MdevFrontend* module, SocketDevices& sockets) {
 
 using Servers = std::vector<std::unique_ptr<vfio_user::Server>>;
 
-// At the end: all devices stand still together. Those of the module are left to the next vrdmad,
-// and those behind sockets to their clients, as far as these fetch them in time.
-void hand_over(std::unique_ptr<mdev::MdevFrontend> module, const Servers& servers,
-               EventLoop& loop) {
-    if (module) {
+// All devices stand still together, and are saved.
+void save_all(mdev::MdevFrontend* module, const Servers& servers, hca::soft::SoftHca& hca) {
+    if (module != nullptr) {
         module->freeze();
     }
     for (const auto& server : servers) {
         server->freeze();
     }
-    if (module) {
+    hca.borrow_pollers(); // saving is some calls to a poller for each object
+    if (module != nullptr) {
         module->hand_over(); // first: no client's state can make these devices wait
     }
     for (const auto& server : servers) {
         server->keep();
     }
+    hca.give_pollers_back(); // peers are told to wait meanwhile
+}
+
+// At the end: devices of the module are left to the next vrdmad, and those behind sockets to their
+// clients, as far as these fetch them in time.
+void hand_over(std::unique_ptr<mdev::MdevFrontend> module, const Servers& servers,
+               hca::soft::SoftHca& hca, EventLoop& loop) {
+    save_all(module.get(), servers, hca);
     bool late = false;
     const auto limit = loop.after(std::chrono::milliseconds{VFIO_USER_FETCH_MS}, [&] {
         late = true;
@@ -288,14 +295,17 @@ bool open_module(const Config& config, const Host& host,
     return true;
 }
 
-void announce(const Config& config) {
+// Programs look for their sockets from now on, and their devices begin when all are there.
+void announce(const Config& config, Gathering& gathering) {
     spdlog::info("vrdmad {} serves {}", release, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+    config.vfio_user.empty() ? gathering.end() : gathering.begin();
 }
 
 // If vrdmad dies, its devices are handed over all the same. `end` does what it does at its end.
+// The next vrdmad may begin then: the end of this process takes tens of milliseconds.
 void leave_to_heir(EngineProcess* engine, hca::soft::SoftHca& hca, EventLoop& loop,
-                   const SocketDevices& sockets, const std::function<void()>& end) {
+                   const SocketDevices& sockets, const std::function<void()>& end, UniqueFd& lock) {
     if (engine == nullptr) {
         return;
     }
@@ -308,6 +318,7 @@ void leave_to_heir(EngineProcess* engine, hca::soft::SoftHca& hca, EventLoop& lo
         }
         end();
         spdlog::warn("vrdmad has died, and left its devices");
+        lock = {};
     });
 }
 
@@ -323,8 +334,13 @@ int run(EventLoop& loop, EngineProcess* engine, const std::function<void()>& end
     return EXIT_SUCCESS;
 }
 
-// `reads_again` is what start_reload_process() returned.
-int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
+// The steps before serve() have taken these.
+struct Earlier {
+    UniqueFd lock;        // await_predecessor()
+    UniqueFd reads_again; // start_reload_process()
+};
+
+int serve(Running& running, Earlier earlier, jail::Forbidden forbidden) {
     Config& config = running.config;
     const auto signals = take_signals();
     if (!signals) {
@@ -348,7 +364,8 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;
-    Gathering gathering{loop};
+    (*hca)->borrow_pollers(); // until devices run again, so that all begin at once
+    Gathering gathering{loop, [&hca = **hca] { hca.give_pollers_back(); }};
     Activity activity;
     const Host host{loop, **hca, gids, config.types, &fault_times, &gathering, &activity};
     std::unique_ptr<mdev::MdevFrontend> module;
@@ -357,7 +374,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!sockets.serve(std::move(prepared->sockets))) {
         return EXIT_FAILURE;
     }
-    auto reloader = Reloader::create(std::move(reads_again), running, loop, [&] {
+    auto reloader = Reloader::create(std::move(earlier.reads_again), running, loop, [&] {
         give_shares(module.get(), sockets);
         spdlog::info("{}: read again", running.path);
     });
@@ -383,11 +400,10 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         reloader->reset();
         control.reset();
         gathering.end();
-        hand_over(std::move(module), sockets.servers(), loop);
+        hand_over(std::move(module), sockets.servers(), **hca, loop);
     };
-    leave_to_heir(engine.get(), **hca, loop, sockets, end);
-    announce(config);
-    config.vfio_user.empty() ? gathering.end() : gathering.begin();
+    leave_to_heir(engine.get(), **hca, loop, sockets, end, earlier.lock);
+    announce(config, gathering);
     return run(loop, engine.get(), end);
 }
 
@@ -446,7 +462,7 @@ int run(int argc, char** argv) {
         return EXIT_SUCCESS;
     }
     start_log(running->config.log_level);
-    const UniqueFd lock = await_predecessor(running->path, heir_limit);
+    UniqueFd lock = await_predecessor(running->path, heir_limit);
     add_what_was_added(running->config);
     auto reads_again = start_reload_process(*running, {.forbidden = options.forbidden});
     if (!reads_again) {
@@ -463,7 +479,7 @@ int run(int argc, char** argv) {
         spdlog::critical("{}", loaded.error());
         return EXIT_FAILURE;
     }
-    return serve(*running, std::move(*reads_again), options.forbidden);
+    return serve(*running, {std::move(lock), std::move(*reads_again)}, options.forbidden);
 }
 
 } // namespace

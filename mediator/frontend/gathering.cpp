@@ -49,6 +49,9 @@ void Gathering::end() {
         const auto first = held_.extract(held_.begin());
         first.mapped()();
     }
+    if (const auto last = std::exchange(last_, {})) {
+        last();
+    }
 }
 
 void Gathering::Held::happen() {

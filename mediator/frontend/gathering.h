@@ -79,8 +79,11 @@ class Gathering {
     };
 
     // The loop must outlive the gathering, which must outlive all that it has returned.
-    explicit Gathering(EventLoop& loop) : Gathering{loop, Times{}} {}
-    Gathering(EventLoop& loop, const Times& times) : loop_{loop}, times_{times} {}
+    // `last` happens once, after all that was held.
+    explicit Gathering(EventLoop& loop, std::function<void()> last = {})
+        : Gathering{loop, Times{}, std::move(last)} {}
+    Gathering(EventLoop& loop, const Times& times, std::function<void()> last = {})
+        : loop_{loop}, times_{times}, last_{std::move(last)} {}
     Gathering(const Gathering&) = delete;
     Gathering& operator=(const Gathering&) = delete;
     ~Gathering() = default;
@@ -100,6 +103,7 @@ class Gathering {
 
     EventLoop& loop_;
     const Times times_;
+    std::function<void()> last_;
     bool over_ = false;
     bool long_enough_ = false;
     unsigned awaited_ = 0;

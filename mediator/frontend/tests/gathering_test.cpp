@@ -77,5 +77,15 @@ TEST_F(GatheringTest, ActionsCanEndBefore) {
     const auto nobody = gathering_.await();
 }
 
+// End it twice; expect the last action once, after what was held.
+TEST_F(GatheringTest, HasALastAction) {
+    Gathering gathering{loop_, [&] { happened_ = 2 * happened_ + 10; }};
+    const auto held = gathering.hold([&] { ++happened_; });
+    gathering.end();
+    EXPECT_EQ(happened_, 12);
+    gathering.end();
+    EXPECT_EQ(happened_, 12);
+}
+
 } // namespace
 } // namespace vrdma

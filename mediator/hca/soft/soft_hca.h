@@ -47,6 +47,8 @@ class SoftHca : public Hca {
     void set_link(const std::string& uplink, bool up, std::uint32_t mbps = 0);
 
     // See Pollers.
+    void borrow_pollers() { pollers_->borrow(); }
+    void give_pollers_back() noexcept { pollers_->give_back(); }
     void await_last_call() noexcept { pollers_->await_last_call(); }
 
     std::size_t pollers() const noexcept { return pollers_->count(); }

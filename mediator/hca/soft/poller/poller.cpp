@@ -97,13 +97,31 @@ Poller::~Poller() {
 void Poller::stop() {
     if (thread_.joinable()) {
         run([this](Engine&) { stop_.store(true, std::memory_order_relaxed); });
+        give_back();
         thread_.join();
+    }
+}
+
+void Poller::borrow() {
+    if (thread_.joinable()) {
+        run([this](Engine&) { lent_ = true; });
+    }
+}
+
+void Poller::give_back() noexcept {
+    lent_ = false;
+    lent_.notify_one();
+}
+
+void Poller::stand_still() noexcept {
+    if (lent_) {
+        rest([this] { lent_.wait(true); });
     }
 }
 
 // The kernel does not tell how long a thread of another process has run, so the poller is asked.
 Poller::Times Poller::times() {
-    if (!thread_.joinable()) {
+    if (!thread_.joinable() || lent_) {
         return {};
     }
     timespec ran{};
@@ -154,6 +172,7 @@ void Poller::loop() noexcept {
         }
         if (mailbox_.pending()) {
             mailbox_.serve();
+            stand_still();
             worked = true;
         }
         if (worked) {
@@ -180,26 +199,34 @@ void Poller::loop() noexcept {
     }
 }
 
+template <typename Wait>
+Clock::duration Poller::rest(Wait&& wait) noexcept {
+    const Clock::time_point before = Clock::now();
+    busy_time_.falls_asleep(before);
+    set_urgent(realtime_budget_.stops(before));
+    wait();
+    const Clock::time_point after = Clock::now();
+    busy_time_.wakes(after);
+    realtime_budget_.starts(after);
+    return after - before;
+}
+
 bool Poller::sleep() noexcept {
     if (!rounds_.prepare_sleep()) {
         return false;
     }
     asleep_.store(true, std::memory_order_relaxed);
     full_fence();
-    const Clock::time_point before = Clock::now();
-    busy_time_.falls_asleep(before);
-    set_urgent(realtime_budget_.stops(before));
-    if (!mailbox_.pending() && !engine_.cross_queue().pending()) {
-        std::array<epoll_event, 16> edges;
-        const auto timeout = time_until(rounds_.sleep_limit());
-        ::epoll_pwait2(epoll_.get(), edges.data(), edges.size(), timeout ? &*timeout : nullptr,
-                       nullptr);
-    }
+    const auto slept = rest([this] {
+        if (!mailbox_.pending() && !engine_.cross_queue().pending()) {
+            std::array<epoll_event, 16> edges;
+            const auto timeout = time_until(rounds_.sleep_limit());
+            ::epoll_pwait2(epoll_.get(), edges.data(), edges.size(), timeout ? &*timeout : nullptr,
+                           nullptr);
+        }
+    });
     asleep_.store(false, std::memory_order_relaxed);
-    const Clock::time_point after = Clock::now();
-    busy_time_.wakes(after);
-    realtime_budget_.starts(after);
-    policy_.slept(after - before);
+    policy_.slept(slept);
     rounds_.wake();
     return true;
 }

@@ -55,12 +55,22 @@ class Poller {
     // Control thread: executes call(engine) on the poller's thread and waits for it.
     template <typename Call>
     void run(Call&& call) {
-        if (!thread_.joinable()) {
+        if (lent_) {
+            engine_.scheduler().set_now(Clock::now());
+        }
+        if (lent_ || !thread_.joinable()) {
             call(engine_);
             return;
         }
         mailbox_.run([&] { call(engine_); }, [this] { wake(); });
     }
+
+    // Control thread: the poller stands still from now on, and this thread executes calls itself,
+    // until it gives the engine back. Two threads that share a processor would change places twice
+    // for each call.
+    void borrow();
+    void give_back() noexcept;
+    bool lent() const noexcept { return lent_; }
 
     // The control thread has died: see Pollers.
     void await_last_call() noexcept;
@@ -83,6 +93,10 @@ class Poller {
     void set_urgent(bool urgent) noexcept;
     // False if it did not sleep: there is work, or more to look at.
     bool sleep() noexcept;
+    void stand_still() noexcept;
+    // Waits, and accounts for the time, which it returns.
+    template <typename Wait>
+    Clock::duration rest(Wait&& wait) noexcept;
     void wake() const noexcept;
 
     // Each sender to this poller reads it, so its cache line has only what never changes.
@@ -101,7 +115,8 @@ class Poller {
     FaultTimes fault_times_; // of its thread
     bool urgent_ = true;     // its thread is started so
     std::atomic<bool> stop_{false};
-    std::thread thread_; // last: it uses all others
+    std::atomic<bool> lent_{false}; // to the control thread
+    std::thread thread_;            // last: it uses all others
 };
 
 } // namespace vrdma::hca::soft

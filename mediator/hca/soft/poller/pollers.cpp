@@ -75,6 +75,7 @@ Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> upl
 
 tl::expected<host::SharedDevice, std::string> Pollers::add_host_uplink(
     const std::string& name, const host::Libibverbs& library, const std::string& device_name) {
+    give_back(); // a poller's own thread opens the device
     Poller& poller = quietest();
     tl::expected<std::shared_ptr<host::Device>, std::string> device;
     poller.run([&](Engine&) { device = host::open_here(library, device_name); });
@@ -133,8 +134,22 @@ AddressKeeper* Pollers::find_keeper(const std::string& uplink) noexcept {
     return found != nullptr ? found->keeper : nullptr;
 }
 
+void Pollers::borrow() {
+    for (const auto& poller : pollers_) {
+        poller->borrow();
+    }
+}
+
+void Pollers::give_back() noexcept {
+    for (const auto& poller : pollers_) {
+        poller->give_back();
+    }
+}
+
+// Pollers that stand still have nothing of each other, because no device runs: either none has
+// begun, or all are frozen, which has drained their pollers.
 void Pollers::drain(Poller& poller) {
-    if (pollers_.size() == 1) {
+    if (pollers_.size() == 1 || poller.lent()) {
         return;
     }
     unsigned generation = 0;

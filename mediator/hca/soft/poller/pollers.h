@@ -61,6 +61,10 @@ class Pollers {
         }
     }
 
+    // While no device runs, the control thread does the pollers' work: see Poller.
+    void borrow();
+    void give_back() noexcept;
+
     // Waits until no other poller touches anything that this poller's slices had lent out.
     void drain(Poller& poller);
     void drain_all();
