@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Processes whose messages go by the host's own HCA, which is rxe here. Their peers on another host are programs on its
-rxe itself, processes of the same kind, and a guest of the soft HCA."""
+"""Processes and guests (VMs) whose messages go by the host's own HCA, which is rxe here. Their peers on another host
+are programs on its rxe itself, processes and guests of the same kind, and a guest of the soft HCA."""
 
 import errno
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from framework.endpoint import BUFFER, Endpoint, connect
-from framework.host_hca import Offloaded, host_of, mediator_of, rxe_of
+from framework.host_hca import Offloaded, device_of, host_of, mediator_of, rxe_of
 from framework.lab import TIMEOUT_S, Guest
 from framework.programs import Program, bandwidths, latencies, start_server
 from framework.verbs import Session, refused
@@ -35,13 +35,28 @@ def offloaded(lab) -> Iterator[list[Side]]:
         yield [Side(Offloaded(host_of(lab, number)), "vrdma0") for number in range(2)]
 
 
-@pytest.fixture(params=["process to rxe", "rxe to process", "process to process", "process to guest",
-                        "guest to process"])  # fmt: skip
+@pytest.fixture(scope="module")
+def vms(lab, offloaded) -> Iterator[list[Side]]:
+    """A guest of each of these hosts."""
+    with ExitStack() as kept:
+        yield [Side(guest, kept.enter_context(device_of(guest, side.guest.host)))
+               for guest, side in zip((lab.guest(0), lab.guest(1)), offloaded, strict=True)]
+
+
+PROCESSES = ["process to rxe", "rxe to process", "process to process", "process to guest", "guest to process"]
+VMS = ["vm to rxe", "rxe to vm", "vm to process", "vm to vm", "guest to vm"]
+
+
+@pytest.fixture(params=[*PROCESSES, *VMS])
 def sides(request, lab, offloaded, guest1) -> list[Side]:
-    """The server, or responder, and the client. One of them is the process on the first host."""
-    kinds = {"process": offloaded[0], "rxe": Side(host_of(lab, 1), "rxe0"), "guest": Side(guest1, "vrdma0")}
+    """The server, or responder, and the client. One of them is the process on the first host, or its VM."""
+    kinds = {"process": offloaded, "rxe": [Side(host_of(lab, 1), "rxe0")], "guest": [Side(guest1, "vrdma0")]}
+    if "vm" in request.param:
+        kinds["vm"] = request.getfixturevalue("vms")
     client, server = request.param.split(" to ")
-    return [offloaded[1] if client == server else kinds[server], kinds[client]]
+    first = next(kind for kind in ("vm", "process") if kind in (client, server))
+    sides = [kinds[server][0 if server == first else -1], kinds[client][0 if client == first else -1]]
+    return [kinds[server][1], sides[1]] if client == server else sides
 
 
 @pytest.fixture
@@ -64,6 +79,7 @@ def endpoints(sides) -> Iterator:
     ("ib_write_bw -n 50 -s 65536 -F", bandwidths), ("ib_read_bw -n 50 -s 65536 -o 4 -F", bandwidths),
     ("ib_send_lat -n 20 -s 64 -F", latencies), ("ib_atomic_lat -n 20 -o 4 -F", latencies),
 ], ids=["write", "read", "send", "atomic"])  # fmt: skip
+@pytest.mark.parametrize("sides", [*PROCESSES, "vm to vm"], indirect=True)
 def test_perftest(sides, command, parse):
     """Runs perftest; expects all iterations."""
     server, client = sides

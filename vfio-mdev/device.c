@@ -85,6 +85,7 @@ static int device_open(struct vfio_device *vdev)
 	ret = vrdma_pins_open(dev);
 	if (ret)
 		return ret;
+	vrdma_file_open(&dev->window);
 	vrdma_reset_open(dev, true);
 	return 0;
 }
@@ -96,6 +97,7 @@ static void device_close(struct vfio_device *vdev)
 	vrdma_irqs_close(dev);
 	vrdma_migration_reset(dev);
 	vrdma_reset_open(dev, false);
+	vrdma_file_close(&dev->window);
 	vrdma_pins_close(dev);
 	vrdma_log_stop(&dev->window);
 }

@@ -109,15 +109,19 @@ static long raise(struct vrdma_device *dev, unsigned long vector)
 	return 0;
 }
 
+static bool in_window(u64 iova, u64 length)
+{
+	return length && PAGE_ALIGNED(iova | length) && length <= VRDMA_MDEV_WINDOW_SIZE &&
+	       iova <= VRDMA_MDEV_WINDOW_SIZE - length;
+}
+
 static long unpin(struct vrdma_device *dev, void __user *arg)
 {
 	struct vrdma_mdev_range range;
 
 	if (copy_from_user(&range, arg, sizeof(range)))
 		return -EFAULT;
-	if (!range.length || !PAGE_ALIGNED(range.iova | range.length) ||
-	    range.length > VRDMA_MDEV_WINDOW_SIZE ||
-	    range.iova > VRDMA_MDEV_WINDOW_SIZE - range.length)
+	if (!in_window(range.iova, range.length))
 		return -EINVAL;
 	vrdma_window_unpin(dev, range.iova, range.length);
 	return 0;
@@ -168,6 +172,42 @@ static long precopy(struct vrdma_device *dev, void __user *arg)
 	return copy_to_user(arg, &precopy, sizeof(precopy)) ? -EFAULT : 0;
 }
 
+static long install_file(struct file *file, struct vrdma_mdev_file *answer, void __user *arg)
+{
+	answer->fd = get_unused_fd_flags(O_CLOEXEC);
+	if (answer->fd < 0)
+		return answer->fd;
+	if (copy_to_user(arg, answer, sizeof(*answer))) {
+		put_unused_fd(answer->fd);
+		return -EFAULT;
+	}
+	fd_install(answer->fd, get_file(file));
+	return 0;
+}
+
+static long give_file(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_mdev_file answer;
+	unsigned long count;
+	struct file *file;
+	pgoff_t pgoff;
+	long ret;
+
+	if (copy_from_user(&answer, arg, sizeof(answer)))
+		return -EFAULT;
+	if (answer.reserved || !in_window(answer.iova, answer.length))
+		return -EINVAL;
+	count = answer.length >> PAGE_SHIFT;
+	file = vrdma_file_of(dev, answer.iova >> PAGE_SHIFT, &count, &pgoff);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	answer.length = (u64)count << PAGE_SHIFT;
+	answer.offset = (u64)pgoff << PAGE_SHIFT;
+	ret = install_file(file, &answer, arg);
+	fput(file);
+	return ret;
+}
+
 static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct vrdma_device *dev = file->private_data;
@@ -197,6 +237,8 @@ static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		return vrdma_take_over(dev);
 	case VRDMA_MDEV_PRECOPY:
 		return precopy(dev, user);
+	case VRDMA_MDEV_FILE:
+		return give_file(dev, user);
 	default:
 		return -ENOTTY;
 	}

@@ -109,6 +109,23 @@ void vrdma_state_set_share(struct vrdma_device *dev, unsigned int which, bool se
 	wake_up_interruptible(&state->wait);
 }
 
+/* Tells one range: the hull of those that the mediator has not read yet. */
+void vrdma_state_revoked(struct vrdma_device *dev, u32 first, u32 last)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	if (state->revoked_pending) {
+		first = min(first, state->revoked_first);
+		last = max(last, state->revoked_last);
+	}
+	state->revoked_first = first;
+	state->revoked_last = last;
+	state->revoked_pending = true;
+	spin_unlock(&state->lock);
+	wake_up_interruptible(&state->wait);
+}
+
 void vrdma_state_kick(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
@@ -132,8 +149,8 @@ void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick)
 
 static bool has_message(const struct vrdma_state *state)
 {
-	return state->share_pending || state->reset_pending || state->head != state->tail ||
-	       state->doorbell_pending || state->step_pending;
+	return state->share_pending || state->reset_pending || state->revoked_pending ||
+	       state->head != state->tail || state->doorbell_pending || state->step_pending;
 }
 
 bool vrdma_has_message(struct vrdma_device *dev)
@@ -165,6 +182,10 @@ bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *mes
 	} else if (state->reset_pending) {
 		message->type = VRDMA_MDEV_MESSAGE_RESET;
 		message->value = state->generation;
+	} else if (state->revoked_pending) {
+		message->type = VRDMA_MDEV_MESSAGE_REVOKED;
+		message->offset = state->revoked_first;
+		message->value = state->revoked_last;
 	} else if (state->head != state->tail) {
 		const struct vrdma_write *write =
 			&state->writes[state->head % VRDMA_MDEV_MAX_MESSAGES];
@@ -201,6 +222,9 @@ void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_messag
 		state->step_pending &= message->value != state->step_number;
 	else if (state->reset_pending)
 		; /* voided */
+	else if (message->type == VRDMA_MDEV_MESSAGE_REVOKED)
+		state->revoked_pending &= message->offset != state->revoked_first ||
+					  message->value != state->revoked_last;
 	else if (message->type == VRDMA_MDEV_MESSAGE_WRITE)
 		state->head += state->head == head;
 	else
@@ -218,6 +242,7 @@ static void begin_reset(struct vrdma_state *state)
 	vrdma_handover_forget(state);
 	state->head = state->tail;
 	state->doorbell_pending = false;
+	state->revoked_pending = false;
 	state->reset_pending = true;
 }
 

@@ -187,6 +187,7 @@ void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length)
 		return;
 	calls = begin(dev, first, last);
 	vrdma_window_revoke(dev, first, last);
+	vrdma_file_revoke(dev, first, last);
 	drain(&dev->window, first, last, calls <= MAX_EARLY_RETURNS);
 }
 

@@ -19,6 +19,7 @@
  *   log.c        pages that were written, told to the VM monitor while the VM moves
  *   sweep.c      pages that are not in use, unpinned while the VM moves
  *   unmap.c      ranges that the VM unmaps
+ *   file.c       the file behind the VM's memory, for a second mapping by the mediator
  *   mediator.c   the device fd of the mediator
  *   migration.c  VFIO's migration states
  *   transfer.c   the device's state on its way between the VM and the mediator
@@ -131,8 +132,11 @@ struct vrdma_state {
 	struct vrdma_transfer *transfer; /* under way, or NULL */
 	u32 step;			 /* the migration step that was last requested */
 	u32 step_number;		 /* of that step */
-	bool step_pending;		 /* the mediator has not read the step */
-	bool step_awaited;		 /* the mediator has not answered the step */
+	bool revoked_pending;
+	u32 revoked_first; /* the pages that REVOKED tells */
+	u32 revoked_last;
+	bool step_pending; /* the mediator has not read the step */
+	bool step_awaited; /* the mediator has not answered the step */
 	int step_error;
 	wait_queue_head_t step_wait;
 	struct vrdma_handover handover;
@@ -180,6 +184,8 @@ struct vrdma_window {
 	unsigned int unmappers;	     /* threads that are unmapping within the next two */
 	unsigned long unmap_first;
 	unsigned long unmap_last;
+	struct mm_struct *vm;	/* of the VM monitor, while it has the device */
+	bool given;		/* the mediator has got a file of its memory */
 	unsigned long patience; /* jiffies that touches may wait */
 	unsigned long patience_at;
 	wait_queue_head_t wait; /* for the worker, and until no fault is under way */
@@ -253,6 +259,7 @@ bool vrdma_state_defunct(struct vrdma_device *dev);
 void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value);
 void vrdma_state_doorbell(struct vrdma_device *dev);
 void vrdma_state_set_share(struct vrdma_device *dev, unsigned int which, bool set, u64 value);
+void vrdma_state_revoked(struct vrdma_device *dev, u32 first, u32 last);
 void vrdma_state_kick(struct vrdma_device *dev);
 void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick);
 void vrdma_state_remove(struct vrdma_device *dev);
@@ -378,6 +385,13 @@ void vrdma_sweep_exit(struct vrdma_window *window);
 bool vrdma_unmapping(const struct vrdma_window *window, unsigned long index);
 void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length);
 void vrdma_unmap_exit(void);
+
+/* file.c */
+void vrdma_file_open(struct vrdma_window *window);
+void vrdma_file_close(struct vrdma_window *window);
+struct file *vrdma_file_of(struct vrdma_device *dev, unsigned long first, unsigned long *count,
+			   pgoff_t *pgoff);
+void vrdma_file_revoke(struct vrdma_device *dev, unsigned long first, unsigned long last);
 
 /* mediator.c */
 int vrdma_mediator_open(struct vrdma_device *dev);

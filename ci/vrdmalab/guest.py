@@ -78,8 +78,9 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[
     where, release = directory(guest), shape.release(guest)
     command = [
         _monitor(shape), "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
-        "-machine", "pc", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
-        "-m", str(shape.guest_memory),
+        # A host's HCA can register only memory that is a file.
+        "-object", f"memory-backend-memfd,id=ram,size={shape.guest_memory}M,share=on", "-m", str(shape.guest_memory),
+        "-machine", "pc,memory-backend=ram", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
         "-kernel", f"/boot/{release}/vmlinux", "-initrd", f"/boot/{release}/initrd.img",
         "-append", kernel_arguments(guest),
         "-serial", "stdio",

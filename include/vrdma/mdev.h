@@ -29,7 +29,7 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 6
+#define VRDMA_MDEV_ABI_VERSION 7
 /* Directory of the module's device in sysfs. Its file "abi_version" has the number above. */
 #define VRDMA_MDEV_SYSFS "/sys/class/misc/vrdma_mdev"
 #define VRDMA_MDEV_MAX_TYPES 8
@@ -132,12 +132,16 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 1112);
  * If more than VRDMA_MDEV_MAX_MESSAGES register writes are unread, further ones are dropped and the
  * device is marked FATAL. The module keeps one pending flag for each of the other kinds, so there
  * is always room for them. Order: SHARE, which a reset does not change; RESET, which voids all that
- * came before it; register writes; ADMIN_DOORBELL; STEP.
+ * came before it; REVOKED; register writes; ADMIN_DOORBELL; STEP.
  */
 struct vrdma_mdev_message {
-	__u32 type;   /* VRDMA_MDEV_MESSAGE_* */
-	__u32 offset; /* WRITE: register. STEP: VRDMA_MDEV_STEP_* */
-	__u32 value;  /* WRITE: value. RESET: generation to acknowledge. STEP: its number */
+	__u32 type; /* VRDMA_MDEV_MESSAGE_* */
+	/* WRITE: register. STEP: VRDMA_MDEV_STEP_*. REVOKED: the first page, its IOVA / page size
+	 */
+	__u32 offset;
+	/* WRITE: value. RESET: generation to acknowledge. STEP: its number. REVOKED: the last page
+	 */
+	__u32 value;
 	__u32 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
@@ -155,6 +159,11 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
  * number
  */
 #define VRDMA_MDEV_MESSAGE_STEP 5
+/*
+ * The VM has unmapped memory after VRDMA_MDEV_FILE was used: all of it is between these pages. If
+ * it unmaps more before the message is read, the range covers that, too. A range may be told twice.
+ */
+#define VRDMA_MDEV_MESSAGE_REVOKED 6
 #define VRDMA_MDEV_MAX_MESSAGES 256
 
 /*
@@ -262,6 +271,31 @@ struct vrdma_mdev_precopy {
 VRDMA_CHECK_SIZE(struct vrdma_mdev_precopy, 24);
 
 #define VRDMA_MDEV_PRECOPY _IOR('v', 0x9a, struct vrdma_mdev_precopy)
+
+/*
+ * The file that is the VM's memory, so that the mediator can map it a second time, as memory that
+ * an HCA of the host can pin. The range must have been touched. The VM monitor must have mapped the
+ * file shared, and the file must be one of tmpfs, such as a memfd.
+ *
+ * The module does not take such a mapping away. If the VM unmaps memory, a REVOKED message tells
+ * the mediator, which then no longer uses the memory by this file. A RESET ends all use.
+ *
+ * EINVAL: the range is empty, not page-aligned or beyond the window. EFAULT: its first page is not
+ * pinned and shown now. EOPNOTSUPP: the page is of no such file: anonymous memory, huge pages
+ * (hugetlbfs, whose pages cannot be mapped one by one), another file system. EAGAIN: the VM
+ * monitor changes its mappings just now.
+ */
+struct vrdma_mdev_file {
+	__aligned_u64 iova; /* page-aligned */
+	__aligned_u64
+		length; /* out: that of the first pages, which follow each other in the file */
+	__aligned_u64 offset; /* out: of the first page in the file */
+	__s32 fd;	      /* out: close-on-exec; it is open as the VM monitor has opened it */
+	__u32 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_file, 32);
+
+#define VRDMA_MDEV_FILE _IOWR('v', 0x9b, struct vrdma_mdev_file)
 
 /*
  * mmap offsets of the device fd; shared mappings only.

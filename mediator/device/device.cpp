@@ -201,6 +201,12 @@ void Device::set_pace(std::uint64_t bytes_per_second) {
     }
 }
 
+void Device::revoke(Iova first, std::uint64_t length) {
+    if (enabled_) {
+        enabled_->slice->revoke(first, length);
+    }
+}
+
 void Device::start_sniffer(sniffer::Ring ring) {
     sniffer_.emplace(std::move(ring));
     if (enabled_) {

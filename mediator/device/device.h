@@ -71,6 +71,9 @@ class Device final : public hca::SliceHost, private Personality::Owner {
     // Until it is disabled, or told otherwise: see hca/slice.h.
     void set_pace(std::uint64_t bytes_per_second);
 
+    // The guest has lost this memory.
+    void revoke(Iova first, std::uint64_t length);
+
     // Records the frames of its messages in the ring, also after resets, until it is stopped or the
     // device goes. The device must not have a sniffer.
     void start_sniffer(sniffer::Ring ring);

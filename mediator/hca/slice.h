@@ -130,6 +130,10 @@ class Slice : public SlicePort,
     // there is more to do.
     virtual bool give_back() { return false; }
 
+    // The guest has lost this memory. The slice itself notices when it touches it. Hardware that
+    // works for the slice has let it go when this returns.
+    virtual void revoke(Iova /*first*/, std::uint64_t /*length*/) {}
+
     // The device's clock, in ns. It jumps to another value only when a device is restored.
     virtual std::uint64_t clock() const = 0;
     virtual void set_clock(std::uint64_t now) = 0;

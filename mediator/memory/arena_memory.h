@@ -9,6 +9,7 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/memory/guest_memory.h"
+#include "mediator/memory/second_mapping.h"
 
 namespace vrdma {
 
@@ -28,6 +29,9 @@ class ArenaMemory : public GuestMemory {
     ~ArenaMemory() override { ::munmap(at(Iova{0}, 0), size()); }
 
     void release(Iova, std::uint64_t) noexcept override {}
+    Result<std::uint64_t> map_again(Iova iova, std::uint64_t length, std::byte* place) override {
+        return map_second_time(at(iova, length), length, place);
+    }
 
   private:
     ArenaMemory(std::byte* base, std::uint64_t size) : GuestMemory{base, size, &no_faults} {}

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mediator/base/result.h"
 #include "mediator/base/types.h"
 #include "mediator/memory/shared_words.h"
 
@@ -40,6 +41,17 @@ class GuestMemory {
     // The caller states that nobody touches the memory until the device begins a new life. No
     // scratch page outlives this.
     virtual void renew() noexcept {}
+
+    // Whether the kernel can pin the window's pages for an HCA of this host.
+    virtual bool can_be_pinned() const noexcept { return true; }
+
+    // Maps the guest's pages a second time, at `place`, as memory that can be pinned so. They have
+    // been touched. Returns how many bytes it has mapped: there may be more behind them. The range
+    // consists of pages. EOPNOTSUPP: this memory has no second mapping. EAGAIN: none just now.
+    virtual Result<std::uint64_t> map_again(Iova /*iova*/, std::uint64_t /*length*/,
+                                            std::byte* /*place*/) {
+        return fail(std::errc::operation_not_supported);
+    }
 
   protected:
     // The code that puts scratch pages counts touches of them in `scratch_faults`. Data paths read

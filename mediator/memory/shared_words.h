@@ -31,6 +31,14 @@ void store_release(T& word, T value) noexcept {
     std::atomic_ref<T>(word).store(value, std::memory_order_release);
 }
 
+// A store that changes nothing, whatever others store at the same time.
+template <typename T>
+void store_same(T& word) noexcept {
+    const std::atomic_ref<T> shared{word};
+    T value = shared.load(std::memory_order_relaxed);
+    shared.compare_exchange_strong(value, value, std::memory_order_relaxed);
+}
+
 // Orders earlier stores before later loads. Both sides of a wake-up protocol store, then fence,
 // then load.
 inline void full_fence() noexcept {

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Processes of a lab's host whose messages go by the host's own HCA: rxe on its interface, and a second vrdmad."""
+"""Processes and guests of a lab's host whose messages go by the host's own HCA: rxe on its interface, and a second
+vrdmad."""
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
-from .lab import GUEST_PROGRAMS, Guest, Place
+from .lab import GUEST_PROGRAMS, PREFIX, TIMEOUT_S, Gid, Guest, Place
+from .mdev import DEVICES, Mdev
 from .mediator import vrdmad
 from .native import Owner
 from .process import Process
@@ -16,19 +19,23 @@ CONFIG = f"{DIRECTORY}/host-hca.conf"
 SOCKET = f"{DIRECTORY}/host-hca.sock"
 # rxe pins what processes register.
 MEDIATOR = f"prlimit --memlock=unlimited {vrdmad(CONFIG)}"
-TEXT = """
-mdev = false
+FIRST_CABLE = "eth1"
+PARENT = "hosthca"
+TYPE = f"/sys/class/mdev_bus/{PARENT}/mdev_supported_types/vrdma-medium"
+TEXT = f"""
+name = "{PARENT}"
 [control]
 socket = ""
 [[uplink]]
-interface = "{interface}"
+interface = "{{interface}}"
 hca = "verbs"
-device = "{device}"
+device = "{{device}}"
+[types.medium]
+uplink = "{{interface}}"
 [[vfio_user]]
 name = "process"
-socket = "{socket}"
+socket = "{SOCKET}"
 type = "medium"
-uplink = "{interface}"
 addresses = "10.0.0.0/8,fc00::/7"
 clients = 8
 mode = "0666"
@@ -51,8 +58,18 @@ class Offloaded(Owner):
         return self.host.bring(GUEST_PROGRAMS)
 
 
-def host_of(lab: Place, number: int) -> Guest:
-    return Guest(lab, f"host{number}")
+class Host(Guest):
+    """A host, whose HCA also has the addresses of its guests."""
+
+    def gid(self, device: str, kind: str = "RoCE v2", family: int = 4) -> Gid:
+        guests = ":ffff:0a4d:01"
+        (gid,) = [gid for gid in self.gids[device]
+                  if gid.type == kind and PREFIX[family] in gid.address and guests not in gid.address]  # fmt: skip
+        return gid
+
+
+def host_of(lab: Place, number: int) -> Host:
+    return Host(lab, f"host{number}")
 
 
 @contextmanager
@@ -66,9 +83,52 @@ def rxe_of(host: Guest) -> Iterator[str]:
 @contextmanager
 def mediator_of(host: Guest, device: str) -> Iterator[Process]:
     """Serves processes of the host by this device."""
-    text = TEXT.format(interface=host.nic, device=device, socket=SOCKET)
+    text = TEXT.format(interface=host.nic, device=device)
     host.script(f"cat >{CONFIG} <<'END'\n{text}END\nchown vrdma: {DIRECTORY}")
     mediator = host.watch(MEDIATOR)
-    mediator.await_line("serves vrdma", 30)
+    mediator.await_line(f"serves {PARENT}", 30)
     yield mediator
     mediator.kill()
+
+
+# As vrdmad.conf(5) says: the HCA has a GID of the guest's address. The host takes the packets of
+# RoCE to this address. The guest gets all others, also the questions for its Ethernet address.
+SHARE_ADDRESS = """
+ip address add {address}/32 dev {nic} noprefixroute
+ip route del local {address} table local
+ip route add local {address} dev {nic} table 4791
+ip rule add to {address} ipproto udp dport 4791 lookup 4791
+tc qdisc add dev {port} clsact || :
+tc filter add dev {port} ingress pref 1 protocol ip flower dst_ip {address} ip_proto udp dst_port 4791 \\
+    action pedit ex munge eth dst set $(cat /sys/class/net/{nic}/address)
+"""
+UNSHARE_ADDRESS = """
+tc filter del dev {port} ingress pref 1
+ip rule del to {address} ipproto udp dport 4791 lookup 4791
+ip route flush table 4791
+ip address del {address}/32 dev {nic}
+"""
+MAKE_DEVICE = """
+echo {mdev.uuid} >{TYPE}/create
+echo {mac} >{mdev.path}/mac
+echo {address} >{mdev.path}/addresses
+"""
+
+
+@contextmanager
+def device_of(guest: Guest, host: Guest) -> Iterator[str]:
+    """Gives a guest of the host a mediated device of mediator_of(), as its second device. The host's interface is a
+    bridge, whose first cable leads to the peers."""
+    number = int(guest.name.removeprefix("guest")) + 1
+    where = {"address": f"10.77.1.{number}", "nic": host.nic, "port": FIRST_CABLE}
+    mdev = Mdev(host, str(uuid.uuid4()))
+    host.script(SHARE_ADDRESS.format(**where))
+    host.script(MAKE_DEVICE.format(**where, mdev=mdev, mac=guest.mac, TYPE=TYPE))
+    guest.monitor(f"device_add vfio-pci,id=hosthca,sysfsdev={DEVICES}/{mdev.uuid}")
+    guest.await_device("vrdma1")
+    yield "vrdma1"
+    guest.monitor("device_del hosthca")
+    guest.script("while [ -e /sys/class/infiniband/vrdma1 ]; do sleep 0.05; done", TIMEOUT_S)
+    guest.forget("gids")
+    mdev.remove()
+    host.script(UNSHARE_ADDRESS.format(**where))

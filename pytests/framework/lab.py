@@ -26,6 +26,7 @@ TIMEOUT_S = 120.0
 ANSWER_S = 20.0
 MOVE_TIMEOUT_S = 300.0
 BOOT_TIMEOUT_S = 300.0
+PREFIX = {4: ":ffff:", 6: "fd77:"}  # of GIDs
 LIST_GIDS = """
 cd /sys/class/infiniband
 grep -Hs '[1-9a-f]' */ports/1/gids/* || :
@@ -167,8 +168,7 @@ class Guest(Machine):
 
     def gid(self, device: str, kind: str = "RoCE v2", family: int = 4) -> Gid:
         """The GID of its IPv4 or IPv6 address."""
-        part = {4: ":ffff:", 6: "fd77:"}[family]
-        (gid,) = [gid for gid in self.gids[device] if gid.type == kind and part in gid.address]
+        (gid,) = [gid for gid in self.gids[device] if gid.type == kind and PREFIX[family] in gid.address]
         return gid
 
     @cached_property

@@ -184,3 +184,16 @@ int Device::unpin(uint64_t iova, uint64_t length) const {
 
 Served::Served(const char* type, int number)
     : uuid(test_uuid(number)), device(hca, hca.create(type, uuid)) {}
+
+/* The VM may not have mapped its memory yet. */
+void Served::await_vm(uint64_t iova) const {
+    harness::await([&] { return device.info().open == 1; }, "the VM runs");
+    device.serve_reset();
+    harness::await(
+        [&] {
+            device.unpin(iova, page_size);
+            device.window<uint32_t>(iova) = 1;
+            return pinned(uuid) != 0;
+        },
+        "the VM's memory is there");
+}

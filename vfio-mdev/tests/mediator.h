@@ -94,6 +94,8 @@ class Device {
 /* A device that is created and opened, as most tests need it. */
 struct Served {
     explicit Served(const char* type = "small", int number = 1);
+    /* Returns when a VM of another process runs and has memory there, which is pinned then. */
+    void await_vm(uint64_t iova) const;
     std::string uuid;
     Hca hca;
     Device device;

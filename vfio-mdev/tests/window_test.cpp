@@ -322,16 +322,7 @@ TEST(window_leaves_nothing_pinned_by_a_killed_vm) {
         for (;;)
             pause();
     }
-    harness::await([&] { return served.device.info().open == 1; }, "the VM runs");
-    served.device.serve_reset();
-    /* The VM may not have mapped its memory yet. */
-    harness::await(
-        [&] {
-            served.device.unpin(ram_iova, page_size);
-            served.device.window<uint32_t>(ram_iova) = 1;
-            return pinned(served.uuid) != 0;
-        },
-        "the VM's memory is there");
+    served.await_vm(ram_iova);
     for (uint64_t i = 0; i < small_pinned_pages; i++)
         served.device.window<uint32_t>(ram_iova + i * page_size) = 1;
     CHECK_EQ(pinned(served.uuid), small_pinned_pages * page_size);

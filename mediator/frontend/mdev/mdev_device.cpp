@@ -193,6 +193,9 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
         case VRDMA_MDEV_MESSAGE_RESET:
             on_reset(message.value);
             break;
+        case VRDMA_MDEV_MESSAGE_REVOKED:
+            on_revoked(message.offset, message.value);
+            break;
         case VRDMA_MDEV_MESSAGE_SHARE:
             give_share();
             break;
@@ -211,6 +214,11 @@ void MdevDevice::on_reset(std::uint32_t generation) {
     read_identity();
     vrdma_mdev_reset_done done{generation, 0};
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
+}
+
+void MdevDevice::on_revoked(std::uint64_t first_page, std::uint64_t last_page) {
+    device_->revoke(Iova{first_page << VRDMA_PAGE_SHIFT}, (last_page - first_page + 1)
+                                                              << VRDMA_PAGE_SHIFT);
 }
 
 // The other host may have kept back an interrupt that the guest had masked.

@@ -57,6 +57,7 @@ class MdevDevice final : public HostPort {
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
+    void on_revoked(std::uint64_t first_page, std::uint64_t last_page);
     void on_step(std::uint32_t step, std::uint32_t number);
     void read_identity();
 

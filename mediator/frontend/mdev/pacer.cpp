@@ -20,7 +20,8 @@ std::uint64_t Pacer::pace(const Sample& now) {
     const std::uint64_t touched = pins * VRDMA_PAGE_SIZE;
     const std::uint64_t ended = now.moved >= begin.moved ? now.moved - begin.moved : now.moved;
     const std::uint64_t moved = std::max(ended, touched);
-    // Pages that a device which moves little has in use are not fewer if it is slowed.
+    // Pages that a device which moves little has in use are not fewer if it is slowed. In a log
+    // all pages are those that the device has written, so then it always counts as busy.
     const bool busy = moved >= dirtied * VRDMA_PAGE_SIZE / 2;
     if (busy && dirtied >= few_pages && dirtied > before / 2) {
         const auto rate = static_cast<std::uint64_t>(static_cast<double>(moved) / length.count());

@@ -19,6 +19,10 @@ class WindowMemory final : public GuestMemory {
     static Result<std::unique_ptr<WindowMemory>> map(int device);
 
     void release(Iova iova, std::uint64_t length) noexcept override;
+    // The kernel does not know the window's pages, so it cannot pin them.
+    bool can_be_pinned() const noexcept override { return false; }
+    // From the file that the VM's memory is, as far as the pages follow each other there.
+    Result<std::uint64_t> map_again(Iova iova, std::uint64_t length, std::byte* place) override;
 
   private:
     WindowMemory(int device, Mapping info, Mapping window)

@@ -12,6 +12,7 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/memory/fault_times.h"
+#include "mediator/memory/second_mapping.h"
 #include "vrdma/device.h"
 
 namespace vrdma::vfio_user {
@@ -216,6 +217,17 @@ void ClientMemory::unmap_all() {
     for (auto& [iova, map] : gone) {
         close_holes(map);
     }
+}
+
+Result<std::uint64_t> ClientMemory::map_again(Iova iova, std::uint64_t length, std::byte* place) {
+    const auto next = maps_.upper_bound(iova);
+    const std::uint64_t end =
+        next == maps_.begin() ? 0 : raw(std::prev(next)->first) + std::prev(next)->second.length;
+    if (end <= raw(iova)) {
+        return fail(std::errc::operation_not_supported);
+    }
+    const std::uint64_t mapped = std::min(length, end - raw(iova));
+    return map_second_time(at(iova, mapped), mapped, place);
 }
 
 const ClientMemory::Map* ClientMemory::find(const std::byte* address) const noexcept {

@@ -56,6 +56,8 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
     // Costs nothing if there is no scratch page in the range.
     void release(Iova iova, std::uint64_t length) noexcept override;
     void renew() noexcept override;
+    // Ends with the map that has the first page.
+    Result<std::uint64_t> map_again(Iova iova, std::uint64_t length, std::byte* place) override;
     bool overwhelmed() const noexcept { return guard_.overwhelmed(); }
     // How long threads have waited for the memory since the last call.
     std::chrono::nanoseconds take_cost() noexcept { return guard_.take_cost(); }

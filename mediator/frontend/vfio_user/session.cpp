@@ -168,13 +168,16 @@ Result<Answer> Session::unmap_dma(const Message& message) {
         return fail(unmap.error());
     }
     ClientMemory& memory = function_.client_memory();
+    Iova first{unmap->address};
+    std::uint64_t length = unmap->size;
     if (unmap->flags == VFIO_DMA_UNMAP_FLAG_ALL && unmap->address == 0 && unmap->size == 0) {
-        return memory.unmap_range(Iova{0}, memory.size()).map([&] { return Answer{}.add(*unmap); });
-    }
-    if (unmap->flags != 0) {
+        first = Iova{0};
+        length = memory.size();
+    } else if (unmap->flags != 0) {
         return fail(invalid);
     }
-    return memory.unmap_range(Iova{unmap->address}, unmap->size).map([&] {
+    return memory.unmap_range(first, length).map([&] {
+        function_.device().revoke(first, length);
         return Answer{}.add(*unmap);
     });
 }

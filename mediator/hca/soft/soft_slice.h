@@ -87,6 +87,7 @@ class SoftSlice : public Slice {
     void unlisten(std::uint64_t service) override;
 
     bool give_back() override;
+    void revoke(Iova first, std::uint64_t length) override;
 
     vrdma_counters counters() const override;
     Result<vrdma_counters> qp_counters(Qpn id) const override;

@@ -107,7 +107,10 @@ Result<> SoftSlice::deregister_mr(Key key) {
 
 // The region cannot be found any more.
 void SoftSlice::retire(MemoryRegion& region) {
-    region.on_network.reset();
+    if (region.on_network != nullptr) {
+        region.on_network->end();
+        region.on_network.reset();
+    }
     drain();
     unused_.add(std::move(region.pages));
     if (region.on_demand != nullptr) {
@@ -120,6 +123,12 @@ void SoftSlice::retire(MemoryRegion& region) {
 
 bool SoftSlice::give_back() {
     return unused_.give_back(core_->memory());
+}
+
+void SoftSlice::revoke(Iova first, std::uint64_t length) {
+    if (core_->member() != nullptr) {
+        core_->member()->revoke(first, length);
+    }
 }
 
 void SoftSlice::map_pages(Key key, std::uint64_t first, std::span<const Iova> pages,

@@ -68,6 +68,7 @@ void SoftSlice::let_go() {
                 qp.connection->let_go();
             }
         });
+        core_->member()->note_writes();
     }
 }
 

@@ -15,6 +15,9 @@ class NetworkRegion {
     NetworkRegion& operator=(const NetworkRegion&) = delete;
     virtual ~NetworkRegion() = default;
 
+    // Its slice deregisters it. Afterwards the hardware touches no page of it.
+    virtual void end() {}
+
     // By which WQEs of the hardware name it. Its addresses are the guest's.
     std::uint32_t lkey() const noexcept { return lkey_; }
 

@@ -105,6 +105,11 @@ class NetworkMember {
                                                                    GuestMemory& /*memory*/) {
         return nullptr;
     }
+    // The connections have been let go. Whoever tracks which pages are written knows afterwards of
+    // those that hardware may have written.
+    virtual void note_writes() {}
+    // The guest has lost this memory. Afterwards, hardware does not touch it.
+    virtual void revoke(Iova /*first*/, std::uint64_t /*length*/) {}
     // Returns nullptr if the network need not know the target.
     virtual Result<std::unique_ptr<NetworkTarget>> find_target(const SliceCore& /*slice*/,
                                                                const AhSpec& /*spec*/) {

@@ -62,7 +62,7 @@ Result<std::optional<Key>> Member::name_region(const MrSpec& spec, const GuestBu
         return fail(pd.error());
     }
     const std::uint32_t access = spec.access_flags & (remote_access | IBV_ACCESS_LOCAL_WRITE);
-    auto made = Region::create(std::move(*pd), memory, pages, spec, access);
+    auto made = Region::create(std::move(*pd), memory, pages, spec, access, regions_);
     if (!made) {
         return fail(made.error());
     }
@@ -82,8 +82,23 @@ Result<std::unique_ptr<NetworkRegion>> Member::register_region(const MrSpec& spe
         return fail(pd.error());
     }
     auto made = Region::create(std::move(*pd), memory, pages, spec,
-                               spec.access_flags & IBV_ACCESS_LOCAL_WRITE);
+                               spec.access_flags & IBV_ACCESS_LOCAL_WRITE, regions_);
     return made ? Result<std::unique_ptr<NetworkRegion>>{std::move(*made)} : fail(made.error());
+}
+
+void Member::note_writes() {
+    for (Region* const region : regions_) {
+        region->note_writes();
+    }
+}
+
+// The region stays the guest's. Work that names it fails at the HCA, and with it the QP.
+void Member::revoke(Iova first, std::uint64_t length) {
+    for (Region* const region : regions_) {
+        if (region->is_in(first, length)) {
+            region->revoke();
+        }
+    }
 }
 
 // The kernel asks for the Ethernet address of a target that it does not know. So targets on this

@@ -37,6 +37,9 @@ class Member final : public NetworkMember {
     Result<std::unique_ptr<NetworkTarget>> find_target(const SliceCore& slice,
                                                        const AhSpec& spec) override;
 
+    void note_writes() override;
+    void revoke(Iova first, std::uint64_t length) override;
+
     // The QP that has got that name; nothing if none has.
     std::optional<HostQp> take(Qpn name);
 
@@ -48,6 +51,7 @@ class Member final : public NetworkMember {
     // for a QP of another.
     std::unordered_map<PdId, std::weak_ptr<host::Pd>> pds_;
     std::optional<HostQp> named_qp_;
+    Regions regions_;
     std::unique_ptr<Region> named_region_;
 };
 

@@ -2,20 +2,65 @@
 //
 // Guests of two hosts whose messages go by their hosts' HCAs. The HCA is one of the test's own.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <vector>
 
+#include "mediator/base/mapping.h"
+#include "mediator/base/unique_fd.h"
 #include "mediator/hca/host/tests/fake_hca.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/guest.h"
+#include "mediator/tests/guest/revocable_memory.h"
 
 namespace vrdma::test {
 namespace {
 
 constexpr char uplink[] = "wire";
+constexpr std::uint64_t page_size = VRDMA_PAGE_SIZE;
+
+// A window that the kernel cannot pin, onto a file whose pages follow each other in twos.
+class FiledMemory final : public GuestMemory {
+  public:
+    static std::unique_ptr<FiledMemory> create() {
+        UniqueFd file{::memfd_create("guest", MFD_CLOEXEC)};
+        EXPECT_EQ(::ftruncate(file.get(), length), 0);
+        Mapping window = *Mapping::map(file.get(), 0, length, PROT_READ | PROT_WRITE);
+        return std::unique_ptr<FiledMemory>{new FiledMemory{std::move(file), std::move(window)}};
+    }
+    void release(Iova, std::uint64_t) noexcept override {}
+    bool can_be_pinned() const noexcept override { return false; }
+    Result<std::uint64_t> map_again(Iova iova, std::uint64_t size, std::byte* place) override {
+        if (refusals != 0) {
+            --refusals;
+            return fail(std::errc::resource_unavailable_try_again);
+        }
+        const std::uint64_t mapped = std::min(size, 2 * page_size - raw(iova) % (2 * page_size));
+        EXPECT_NE(::mmap(place, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(),
+                         static_cast<off_t>(raw(iova))),
+                  MAP_FAILED);
+        bytes += mapped;
+        return mapped;
+    }
+
+    unsigned refusals = 0;
+    std::uint64_t bytes = 0; // that were mapped again
+
+  private:
+    static constexpr std::uint64_t length = 1 << 26;
+
+    FiledMemory(UniqueFd file, Mapping window)
+        : GuestMemory{window.data(), length, &no_faults},
+          file_{std::move(file)},
+          window_{std::move(window)} {}
+
+    static constexpr std::uint64_t no_faults = 0;
+    UniqueFd file_;
+    Mapping window_;
+};
 
 std::unique_ptr<hca::soft::SoftHca> make_host() {
     hca::soft::Config config;
@@ -179,6 +224,108 @@ TEST_F(OffloadPair, PostsAsMuchAsTheHcaMayHave) {
             EXPECT_EQ(wait(b_cq_).byte_len, 100 + i);
         }
     }
+}
+
+// A window that the kernel cannot pin, as that of the module. Writes to scattered pages and to
+// adjacent ones of such a guest; expects the bytes there, and all pages to have been mapped again.
+TEST_F(Offload, MemoryThatCannotBePinnedIsMappedAgain) {
+    auto owned = FiledMemory::create();
+    FiledMemory& memory = *owned;
+    fake_.add_gid(ipv4_gid(3));
+    Guest c{*b_host_, "c", ipv4_gid(3), std::move(owned), {}, uplink};
+    GuestCq c_cq = c.create_cq();
+    GuestQp a_qp = a_.create_qp(a_cq_, a_cq_);
+    GuestQp c_qp = c.create_qp(c_cq, c_cq);
+    connect_both(a_, a_qp, c, c_qp);
+    for (const bool scattered : {true, false}) {
+        constexpr std::uint32_t size = 5 * page_size;
+        memory.bytes = 0;
+        memory.refusals = 3;
+        const MemoryRegion to = c.register_mr(size, {.scattered = scattered});
+        EXPECT_EQ(memory.bytes, size);
+        const MemoryRegion from = a_.register_mr(size);
+        fill(from, scattered ? 1 : 2);
+        const vrdma_sge sge = from.sge();
+        a_qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                        .flags = VRDMA_SQ_SIGNALED,
+                        .sges = {&sge, 1},
+                        .rkey = to.key,
+                        .raddr = to.start});
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        EXPECT_TRUE(same(from, to, size));
+    }
+}
+
+hca::MrSpec one_page(Key key) {
+    return {.key = key,
+            .pd = Guest::pd,
+            .start = 0,
+            .length = page_size,
+            .access_flags = IBV_ACCESS_LOCAL_WRITE,
+            .dma = false,
+            .fast_pages = 0,
+            .pages = {.blocks = {Iova{page_size}}, .length = page_size}};
+}
+
+// Registers memory that has no second mapping at all; expects EAGAIN, after some time.
+TEST_F(Offload, MappingAgainEndsSometime) {
+    auto owned = FiledMemory::create();
+    FiledMemory& memory = *owned;
+    Guest c{*b_host_, "c", ipv4_gid(2), std::move(owned), {}, uplink};
+    memory.refusals = UINT_MAX;
+    EXPECT_EQ(c.slice().register_mr(one_page(Key{0x4711})).error(),
+              std::errc::resource_unavailable_try_again);
+    EXPECT_EQ(fake_.mrs(), 0u);
+}
+
+// The guest loses a page of a region. Expects the HCA to refuse it from then on, to the peer and to
+// the guest itself, and another region to stay.
+TEST_F(OffloadPair, RevokedMemoryLeavesTheHca) {
+    const MemoryRegion other = b_.register_mr(page_size);
+    EXPECT_EQ(fake_.mrs(), 3u);
+    b_.slice().revoke(b_mr_.buffer.pages().blocks[3], 1);
+    EXPECT_EQ(fake_.mrs(), 2u);
+    const vrdma_sge sge = a_mr_.sge(0, 8);
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                     .flags = VRDMA_SQ_SIGNALED,
+                     .sges = {&sge, 1},
+                     .rkey = other.key,
+                     .raddr = other.start});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(send(VRDMA_SQ_RDMA_WRITE, 8).status, IBV_WC_REM_ACCESS_ERR);
+    EXPECT_TRUE(b_.slice().deregister_mr(b_mr_.key));
+    EXPECT_EQ(fake_.mrs(), 2u);
+}
+
+// The same on the side that sends.
+TEST_F(OffloadPair, RevokedMemoryIsNotSent) {
+    a_.slice().revoke(Iova{0}, UINT64_MAX / 2);
+    EXPECT_EQ(send(VRDMA_SQ_RDMA_WRITE, 8).status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(state_of(a_, a_qp_), IBV_QPS_ERR);
+}
+
+// Page tables must know of what the HCA may have written, when the device is let go and when a
+// region ends. Takes the pages away after they are registered; expects a fault for each page that
+// may be written, and none for the others.
+TEST_F(Offload, WritesOfTheHcaAreNoted) {
+    constexpr std::uint64_t size = 8 * page_size;
+    auto owned = std::make_unique<RevocableMemory>(1 << 24);
+    RevocableMemory& memory = *owned;
+    Guest c{*b_host_, "c", ipv4_gid(2), std::move(owned), {}, uplink};
+    const MemoryRegion read =
+        c.register_mr(size, {.access_flags = IBV_ACCESS_REMOTE_READ, .scattered = false});
+    const MemoryRegion written = c.register_mr(size, {.scattered = false});
+    for (const MemoryRegion* const region : {&read, &written}) {
+        memory.revoke(region->buffer.pages().blocks[0], size);
+    }
+    c.slice().freeze();
+    c.slice().let_go();
+    EXPECT_EQ(memory.scratch_faults(), 8u);
+    c.thaw();
+    memory.revoke(written.buffer.pages().blocks[0], size);
+    EXPECT_TRUE(c.slice().deregister_mr(written.key));
+    EXPECT_TRUE(c.slice().deregister_mr(read.key));
+    EXPECT_EQ(memory.scratch_faults(), 16u);
 }
 
 // Sends inline data; expects it to arrive, also if the HCA's WQEs have no room for any.
