@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include <span>
+#include <vector>
 
 #include "mediator/fuzz/input.h"
 #include "mediator/fuzz/make_hca.h"
@@ -26,6 +27,17 @@ class Bystander {
         : hca_{hca}, vm_{hca, gids, 77, std::move(*ArenaMemory::create(memory_size))} {
         vm_.set_up();
         vm_.connect(vm_);
+    }
+
+    // The same after a hostile guest has come to rest, and that its memory of another PD has stayed
+    // zero.
+    template <typename Poll>
+    void check(Poll&& poll, const test::Buffer& secret) {
+        for (int i = 0; i < 20; ++i) {
+            poll();
+        }
+        require(secret.read(0, secret.size()) == std::vector<std::byte>(secret.size()));
+        check();
     }
 
     void check() {

@@ -508,6 +508,7 @@ int FakeHca::post_send(ibv_qp* posted, ibv_send_wr* wr, ibv_send_wr** bad) {
 
 int FakeHca::post_recv(ibv_qp* posted, ibv_recv_wr* wr, ibv_recv_wr** /*bad*/) {
     auto& qp = *static_cast<Qp*>(posted);
+    of(posted->context).last_receive_ = wr->wr_id;
     qp.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
     return 0;
 }

@@ -46,8 +46,9 @@ class FakeHca {
     void fail_next(ibv_wc_status status) { next_status_ = status; }
     // Reports what never happened.
     void inject(const ibv_wc& wc);
-    // The name of the last work that was posted.
+    // The name of the last send, or receive, that was posted.
     std::uint64_t last_wr_id() const { return last_wr_id_; }
+    std::uint64_t last_receive() const { return last_receive_; }
     void report(ibv_event_type event, std::uint32_t qpn);
     // poll_cq() fails from now on.
     void break_down() { broken_ = true; }
@@ -120,6 +121,7 @@ class FakeHca {
     EventFd async_ = *EventFd::create();
     std::optional<ibv_wc_status> next_status_;
     std::uint64_t last_wr_id_ = 0;
+    std::uint64_t last_receive_ = 0;
     bool broken_ = false;
 };
 

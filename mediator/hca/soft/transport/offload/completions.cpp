@@ -2,12 +2,28 @@
 #include "mediator/hca/soft/transport/offload/completions.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 namespace vrdma::hca::soft::offload {
 
 unsigned Completions::depth() const noexcept {
     constexpr int enough = 8191;
     return static_cast<unsigned>(std::clamp(device_->attr().max_cqe, 1, enough));
+}
+
+void Completions::make_valid(ibv_wc& wc) noexcept {
+    std::uint32_t status = 0;
+    std::uint32_t opcode = 0;
+    static_assert(sizeof(status) == sizeof(wc.status) && sizeof(opcode) == sizeof(wc.opcode));
+    std::memcpy(&status, &wc.status, sizeof(status));
+    std::memcpy(&opcode, &wc.opcode, sizeof(opcode));
+    if (status > IBV_WC_GENERAL_ERR) {
+        wc.status = IBV_WC_GENERAL_ERR;
+    }
+    if (opcode > IBV_WC_RECV_RDMA_WITH_IMM) {
+        wc.opcode = IBV_WC_SEND;
+    }
 }
 
 Result<Completions::Queue*> Completions::add() {

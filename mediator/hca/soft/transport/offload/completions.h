@@ -79,6 +79,7 @@ class Completions {
             if (found <= 0) {
                 break;
             }
+            make_valid(wc);
             take(wc);
         }
         return taken;
@@ -94,6 +95,9 @@ class Completions {
 
   private:
     static constexpr std::size_t most = 256;
+
+    // An HCA may have written values that the enumerations do not have.
+    static void make_valid(ibv_wc& wc) noexcept;
 
     Result<Queue*> add();
 

@@ -36,12 +36,6 @@ struct State {
     std::uint32_t lost = 0;
 };
 
-// Guests know these.
-ibv_wc_status status_of(const ibv_wc& wc) noexcept {
-    return wc.status > IBV_WC_SUCCESS && wc.status <= IBV_WC_GENERAL_ERR ? wc.status
-                                                                         : IBV_WC_GENERAL_ERR;
-}
-
 } // namespace
 
 Connection::Connection(QueuePair& qp_, Port& port_, std::optional<HostQp> host_)
@@ -277,7 +271,7 @@ void Connection::completed_send(const ibv_wc& wc, std::uint16_t sequence) noexce
         }
         return qp.slice.engine().scheduler().wake(qp);
     }
-    const ibv_wc_status status = status_of(wc);
+    const ibv_wc_status status = wc.status;
     if (finish_oldest(status, reason_of(status)) && !stopping_) {
         enter_error(qp);
     }
@@ -321,7 +315,7 @@ void Connection::completed_receive(const ibv_wc& wc, std::uint16_t sequence) noe
     RecvWqe wqe;
     wqe.name = receives.front().name;
     receives.pop_front();
-    const ibv_wc_status status = status_of(wc);
+    const ibv_wc_status status = wc.status;
     vrdma_cqe entry{};
     entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
                  VRDMA_SET(VRDMA_CQE_OPCODE, std::uint32_t{IBV_WC_RECV});
