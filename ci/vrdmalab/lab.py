@@ -26,7 +26,7 @@ from .topology import Guest, Host, Shape, SocketGuest
 
 T = TypeVar("T")
 ANSWER_S = 10.0
-BOOT_TRIES = 3
+BOOT_TRIES = 5
 
 
 @contextmanager
