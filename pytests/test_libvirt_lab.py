@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from framework.connections import address, allow_users, await_listener
-from framework.detached import Detached
+from framework.detached import Detached, EndlessRping
 from framework.lab import MOVE_TIMEOUT_S, Guest, Machine
 from framework.libvirt import EMULATOR, NEWER_EMULATOR, Domain, Libvirt
 from framework.mdev import Mdev
-from framework.programs import Program, await_condition, next_port, start_server
+from framework.programs import Program, start_server
 
 pytestmark = pytest.mark.lab_hosts
 
@@ -78,10 +77,6 @@ def test_save(domain, device, guest0, guest1):
     server.wait(60)
 
 
-def pings(guest: Guest) -> int:
-    return int(guest.run("grep -c ping /root/output").stdout)
-
-
 def test_migrate(lab, domain, device, guest0, guest1, tmp_path):
     """Migrates the domain to its peer's host and back during rping, which READs, WRITEs and compares without an end;
     expects it to go on. The domain's own disk is on both hosts. On the way back it has another one, which libvirt
@@ -91,15 +86,10 @@ def test_migrate(lab, domain, device, guest0, guest1, tmp_path):
     here, there = (Libvirt(Machine(lab, name)) for name in ("host1", "host0"))
     there.start()
     assert f"'{domain.device.uuid}' not found" in domain.refusal(domain.migration(there))
-    for guest in (guest0, guest1):
-        allow_users(guest)
-    port = next_port()
-    server = guest0.start(f"rping -s -a 0.0.0.0 -p {port} -V")
-    await_listener(guest0, port)
-    Detached(guest1, f"stdbuf -oL rping -c -a {address(guest0, 4)} -p {port} -V -v")
+    rping = EndlessRping(guest0, guest1)
 
     domain.migrate(there)
-    await_condition(guest1, f"test $(grep -c ping /root/output) -gt {pings(guest1)}")
+    rping.await_more()
     disk = tmp_path / "disk.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk, "64M"], check=True)
     for host in (here.host, there.host):
@@ -108,10 +98,9 @@ def test_migrate(lab, domain, device, guest0, guest1, tmp_path):
     guest1.script(f"until test -b /dev/vdb; do sleep 0.05; done; echo {MAC} | dd of=/dev/vdb conv=fsync,sync")
 
     domain.migrate(here, "--copy-storage-all")
-    await_condition(guest1, f"test $(grep -c ping /root/output) -gt {pings(guest1)}")
+    rping.await_more()
     assert MAC in guest1.script("dd if=/dev/vdb iflag=direct count=1 | tr -d '\\0'").stdout
-    guest1.run("pkill rping")
-    server.kill()
+    rping.stop()
 
 
 def test_snapshot(domain, device, guest1, works):

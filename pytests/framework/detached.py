@@ -4,8 +4,10 @@
 import shlex
 import time
 
+from .connections import address, allow_users, await_listener
 from .lab import Guest
-from .process import Failure
+from .process import Failure, Process
+from .programs import await_condition, next_port
 
 TIMEOUT_S = 240.0
 
@@ -17,7 +19,7 @@ class Detached:
         self._guest = guest
         self._command = command
         run = f"{command} >/root/output 2>&1; echo $? >/root/status"
-        guest.script(f"rm -f /root/status; setsid sh -c {shlex.quote(run)} </dev/null >/dev/null 2>&1 &")
+        guest.script(f"rm -f /root/status /root/output; setsid sh -c {shlex.quote(run)} </dev/null >/dev/null 2>&1 &")
 
     def goes_on(self) -> bool:
         return self._guest.run("test -e /root/status", check=False).status != 0
@@ -46,3 +48,26 @@ class Detached:
         if status:
             raise Failure(f"{self._command}: exit status {status}\n{output}")
         return output
+
+
+class EndlessRping:
+    """rping between two guests, of which the client moves or rests: it READs, WRITEs and compares until it is stopped,
+    however long a move takes."""
+
+    def __init__(self, server: Guest, client: Guest) -> None:
+        for guest in (server, client):
+            allow_users(guest)
+        port = next_port()
+        self._client = client
+        self._server: Process = server.start(f"rping -s -a 0.0.0.0 -p {port} -V")
+        await_listener(server, port)
+        Detached(client, f"stdbuf -oL rping -c -a {address(server, 4)} -p {port} -V -v")
+
+    def await_more(self) -> None:
+        """Returns when the client has completed a round that it began after this call."""
+        done = int(self._client.run("grep -c ping /root/output", check=False).stdout or 0)
+        await_condition(self._client, f"test $(grep -c ping /root/output) -gt {done + 1}")
+
+    def stop(self) -> None:
+        self._client.run("pkill rping")
+        self._server.kill()
