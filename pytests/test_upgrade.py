@@ -9,8 +9,8 @@ import pytest
 
 from framework.health import Health
 from framework.lab import Machine
-from framework.process import Result
-from framework.programs import await_condition, next_port
+from framework.process import Process, Result
+from framework.programs import await_condition, bandwidths, next_port
 from test_performance import CONFIGURATION
 
 pytestmark = pytest.mark.lab
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.lab
 SCRIPT = Path(__file__).parents[1] / "debian/vrdmad.postinst"
 INTERFACE = "/sys/class/misc/vrdma_mdev/abi_version"
 SOCKETS = '[[vfio_user]]\nname = "left"\n\n[[vfio_user]]\nname = "right"\n'
-# Longer than it takes to begin and end an upgrade, also beside two programs that spin on the only processor
-PROGRAM = "ib_send_lat -F -D 25 -u 18 -d vrdma0 -x 3"
+# It sends until it is killed, and says each second how much. Without stdbuf these lines would wait in a buffer.
+PROGRAM = "stdbuf -oL ib_send_bw -F --run_infinitely -D 1 -s 64 -u 18 -d vrdma0 -x 3"
 TIMEOUT_S = 120.0
 
 
@@ -49,6 +49,12 @@ def sockets(host: Machine, health: Health) -> Iterator[None]:
     health.restart_mediator()
 
 
+def await_report(sender: Process) -> None:
+    """Waits until perftest says how much it sent in a second."""
+    while not any(report.message_rate > 0 for report in bandwidths(Result(0, sender.next_line(TIMEOUT_S), ""))):
+        pass
+
+
 def test_guests(connected, health, upgrade):
     """Upgrades vrdmad under connected guests; expects another vrdmad, and the connection to work on."""
     left, right = connected()
@@ -61,19 +67,22 @@ def test_guests(connected, health, upgrade):
 
 
 def test_processes(host, health, sockets, upgrade):
-    """Upgrades vrdmad under processes that use its sockets; expects their program to succeed."""
+    """Upgrades vrdmad under processes that use its sockets; expects their program to send on."""
     port = next_port()
     server, client = (f"vrdma-run --device /run/vrdma/{name}.sock --address 10.0.77.{number} -- {PROGRAM} -p {port}"
                       for number, name in enumerate(("left", "right"), 1))
-    running = [host.start(server)]
+    receiver = host.start(server)
     await_condition(host, f"ss -ltnH 'sport = :{port}' | grep -q .")
-    running.append(host.start(f"{client} localhost"))
-    await_condition(host, f"ss -tnH state established 'sport = :{port}' | grep -q .")
+    sender = host.start(f"{client} localhost")
+    await_report(sender)
     upgrade()
-    assert all(program.running for program in running)
     health.watch_mediator()
-    for program in running:
-        program.wait(TIMEOUT_S)
+    sender.new_lines()
+    for _ in range(2):  # the first second may have begun before
+        await_report(sender)
+    assert receiver.running
+    for program in (sender, receiver):
+        program.kill()
 
 
 def test_module_of_another_release(host, health, other_module, upgrade, works):
