@@ -8,7 +8,7 @@ import pytest
 
 from framework.lab import TIMEOUT_S
 from framework.programs import Program, start_server
-from test_restart_after_crash import await_traffic
+from test_restart_sockets import await_traffic
 
 pytestmark = [pytest.mark.hosts, pytest.mark.roce]
 

@@ -2,11 +2,9 @@
 """vrdmad is killed, or crashes, while processes use devices behind its sockets: the next one takes the devices over,
 and no connection breaks. What cannot be taken over fails."""
 
-import json
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 
@@ -14,20 +12,18 @@ import pytest
 
 from framework.children import engine_of, runs
 from framework.connections import rounds, rping, start_pair
-from framework.control import VRDMACTL
 from framework.endpoint import connect
 from framework.lab import TIMEOUT_S
 from framework.native import Native
 from framework.programs import Program, start_server
 from framework.verbs import VerbsError
 from test_atomics import set_value, value
-from test_restart_sockets import PAIRS, RINGS, assert_that_messages_wait, await_count, seconds_of, stop, write_both_ways
+from test_restart_sockets import PAIRS, RINGS, assert_that_messages_wait, await_traffic, still, stop, write_both_ways
 
 pytestmark = [pytest.mark.native, pytest.mark.together]
 
 CRASHES = 3
 SIGNALS = [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT]
-BUSY = 100  # messages
 ADDITIONS = 8
 # A driver looks at its device just after that continues. If vrdmad is killed then, the device fails. Nothing reports
 # the end of that.
@@ -40,32 +36,15 @@ def with_engine_process(lab: Native) -> None:
         pytest.skip("a sanitizer knows the threads of one process, so pollers have none of their own")
 
 
-def messages(lab: Native, name: str, device: str) -> int:
-    shown = subprocess.run([VRDMACTL, "--socket", lab.control_of(name), "device", "stats", device, "--json"],
-                           capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-    counters = json.loads(shown.stdout).get("counters", {}) if shown.returncode == 0 else {}
-    return counters.get("tx_messages", 0) + counters.get("rx_messages", 0)
-
-
-def await_traffic(lab: Native, name: str = "127.0.0.1", device: str = "127-0-0-1/0") -> None:
-    """Waits until a device has messages. Its program creates nothing any more then."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while messages(lab, name, device) < BUSY:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def crash(lab: Native) -> Callable[..., float]:
     """Crashes vrdmad, starts the next one, and returns when so many devices continue. Returns for how long they stood
     still, in ms."""
 
     def action(devices: int, number: signal.Signals = signal.SIGKILL) -> float:
-        begin = time.time()
-        lab.crash_mediator(number)
-        lines = await_count(lab.start_mediator_again(), ": continues", devices)
+        stood_still = still(lab.crash_mediator(number), lab.start_mediator_again(), devices)
         time.sleep(CALM_S)
-        return (seconds_of(lines[-1]) - begin) * 1000
+        return stood_still
 
     return action
 

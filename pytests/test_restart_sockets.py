@@ -2,9 +2,11 @@
 """vrdmad is restarted while processes use devices behind its sockets: no connection breaks, verbs wait, and a process
 that does not take part loses its device alone."""
 
+import json
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from framework.connections import rounds, rping, start_pair
+from framework.control import VRDMACTL
 from framework.endpoint import Endpoint, connect
 from framework.lab import TIMEOUT_S
 from framework.native import Native
@@ -27,6 +30,7 @@ RINGS = 15000
 RPING_OPENS = 3  # its device before it begins
 PAIRS = 500
 FEW = 4
+BUSY = 100  # messages
 FUNCTION_SHIFT = 21  # eight functions share the numbers of a device
 LIMITED = f"[types.medium]\nmax_qp = {FEW}\n"
 
@@ -45,9 +49,31 @@ def seconds_of(line: str) -> float:
     return datetime.fromisoformat(" ".join(line.split()[:2])).timestamp()
 
 
+def messages(lab: Native, name: str, device: str) -> int:
+    shown = subprocess.run([VRDMACTL, "--socket", lab.control_of(name), "device", "stats", device, "--json"],
+                           capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    counters = json.loads(shown.stdout).get("counters", {}) if shown.returncode == 0 else {}
+    return counters.get("tx_messages", 0) + counters.get("rx_messages", 0)
+
+
+def await_traffic(lab: Native, name: str = "127.0.0.1", device: str = "127-0-0-1/0") -> None:
+    """Waits until a device has messages. Its program creates nothing any more then."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while messages(lab, name, device) < BUSY:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def enabled(lab: Native) -> int:
     """How often vrdmad has enabled a device."""
     return sum(": enabled" in line for line in lab.mediators[0].lines("stderr"))
+
+
+def still(before: Process, after: Process, devices: int) -> float:
+    """The time, in ms, from the end of service by one vrdmad until so many devices continue with the next one. Returns
+    then."""
+    continuing = await_count(after, ": continues", devices)
+    return (seconds_of(continuing[-1]) - seconds_of(before.await_line("stands still", TIMEOUT_S))) * 1000
 
 
 @pytest.fixture
@@ -55,10 +81,7 @@ def restart(lab: Native) -> Callable[[int], float]:
     """Restarts vrdmad, and returns when so many devices continue. Returns for how long they stood still, in ms."""
 
     def action(devices: int) -> float:
-        begin = time.time()
-        lab.stop_mediator()
-        lines = await_count(lab.start_mediator_again(), ": continues", devices)
-        return (seconds_of(lines[-1]) - begin) * 1000
+        return still(lab.stop_mediator(), lab.start_mediator_again(), devices)
 
     return action
 
@@ -293,11 +316,10 @@ def test_no_other_vrdmad(endpoint, guest0, lab):
 def test_gap(guest0, guest1, device, lab, restart, measured):
     """Restarts vrdmad under a thousand busy queue pairs; expects all to continue, and reports for how long they stood
     still."""
-    opened = enabled(lab)
     program = Program(f"ib_write_bw -F -s 4096 -q {PAIRS} -t 8 -D 6", device)
     server, port = start_server(program, guest0)
     client = guest1.start(f"{program.arguments(guest1, port)} {guest0.name}")
-    await_count(lab.mediators[0], ": enabled", opened + 2)
+    await_traffic(lab)
     gaps = [restart(2) for _ in range(RESTARTS)]
     result = client.wait(TIMEOUT_S)
     server.wait(TIMEOUT_S)
