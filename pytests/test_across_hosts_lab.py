@@ -28,7 +28,7 @@ pytestmark = pytest.mark.lab_hosts
 # a vrdma device has at most 16 (like ConnectX).
 OPTIONS = {"write": "", "send": "-e", "read": "-e -o 16", "atomic": "-e -o 16"}
 # Lasts longer than two restarts of vrdmad.
-LONG = 5000
+LONG = 3000
 
 
 @dataclass(frozen=True)

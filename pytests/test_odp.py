@@ -69,11 +69,12 @@ def test_long_message(pair):
 
 
 def test_huge_region_at_once(pair):
-    """Registers 4 GiB without any pages; expects that to return at once, and both ends to work."""
+    """Registers 4 GiB without any pages; expects that to return at once, and both ends to work. An emulated guest takes
+    a second, and to get a million pages it would take minutes."""
     left, right, memory = pair(4 << 30)
     start = time.monotonic()
     region = right.pd.mr_of(memory, ON_DEMAND)
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 10
     for offset in (0, memory.length - 64):
         left.send("RDMA_WRITE", length=64, target=[memory.addr + offset, region.rkey])
         assert left.sent() == ["SUCCESS"]

@@ -2,6 +2,7 @@
 """Performance between guests on two hosts, as ratios to SoftRoCE in the same guests, by the same cable and at the same
 time."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -34,39 +35,37 @@ MEASUREMENTS = [
 
 @pytest.fixture
 def measure(best):  # noqa: F811
-    """Makes all measurements with that device."""
+    """Makes the measurements with that device."""
 
-    def each(device: str) -> list[float]:
+    def each(device: str, wanted: Iterable[Measurement]) -> list[float]:
         bandwidth = (bandwidths, lambda line: line.message_rate, max, "million messages a second")
         latency = (latencies, lambda line: line.typical, min, "us")
-        return [best(wanted.command, device, *(bandwidth if wanted.of_bandwidth else latency))
-                for wanted in MEASUREMENTS]
+        return [best(one.command, device, *(bandwidth if one.of_bandwidth else latency)) for one in wanted]
 
     return each
 
 
 @pytest.fixture
-def ours(measure) -> list[float]:
-    return measure("vrdma0")
+def compare(measure, measured, guest0, guest1):
+    """The ratios to SoftRoCE, whose devices replace both guests' vrdma devices after those were measured."""
+
+    def ratios(wanted: Collection[Measurement]) -> dict[Measurement, float]:
+        ours = measure("vrdma0", wanted)
+        with rxe_instead(guest0), rxe_instead(guest1):
+            theirs = measure("rxe0", wanted)
+        found = {one: our / their if one.of_bandwidth else their / our
+                 for one, our, their in zip(wanted, ours, theirs, strict=True)}  # fmt: skip
+        measured.extend(f"{one.command}: {ratio:.2f} times as good as SoftRoCE" for one, ratio in found.items())
+        return found
+
+    return ratios
 
 
-@pytest.fixture
-def rxe_devices(ours, guest0, guest1):
-    """SoftRoCE devices, which replace both guests' vrdma devices after those were measured."""
-    with rxe_instead(guest0), rxe_instead(guest1):
-        yield
-
-
-@pytest.fixture
-def theirs(rxe_devices, measure) -> list[float]:
-    return measure("rxe0")
-
-
-def test_beside_rxe(ours, theirs, measured):
+def test_beside_rxe(compare):
     """Measures latencies of 8 bytes and the bandwidth of 64 KiB; expects them to be better than SoftRoCE's by the usual
-    ratios."""
-    ratios = {wanted: our / their if wanted.of_bandwidth else their / our
-              for wanted, our, their in zip(MEASUREMENTS, ours, theirs, strict=True)}  # fmt: skip
-    measured.extend(f"{wanted.command}: {ratio:.2f} times as good as SoftRoCE" for wanted, ratio in ratios.items())
+    ratios. What is not is measured once more, as the machine may have had other work during one side's turn."""
+    ratios = compare(MEASUREMENTS)
+    if missed := [one for one, ratio in ratios.items() if ratio < one.ratio]:
+        ratios |= compare(missed)
     for wanted, ratio in ratios.items():
         assert ratio >= wanted.ratio, wanted.command

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.lab
 
 RESTARTS = 2  # the second one restores what was restored
 # They last longer than the restarts.
-MESSAGES = 6000
-RINGS = 1500
+MESSAGES = 5000
+RINGS = 1250
 DEPTH = 16
 TIMEOUT_S = 120.0
 # From the last line of one vrdmad to the first device that the next one serves again.
