@@ -89,7 +89,7 @@ enum vrdma_register {
 #define VRDMA_CONTROL_RESET VRDMA_BIT(1)
 #define VRDMA_RESET_TIMEOUT_MS 5000
 /* Timeout of a command without an answer and without a step (vrdma_status_page.admin_steps). */
-#define VRDMA_ADMIN_TIMEOUT_MS 10000
+#define VRDMA_ADMIN_TIMEOUT_MS 20000
 
 #define VRDMA_AQ_MAX_DEPTH 256
 #define VRDMA_PAGE_SIZE 4096

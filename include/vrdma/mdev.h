@@ -236,7 +236,8 @@ struct vrdma_mdev_range {
  * its state in a regular file (a memfd), and only closes its fds from then on. STATUS stays, memory
  * stays pinned, and messages wait, for VRDMA_MDEV_HANDOVER_SECONDS at most. EBUSY: the device is
  * FATAL, or stopped by its VM for a migration or a pause, or its VM asks for a step just now. In a
- * reset, the file is not kept.
+ * reset, the file is not kept. A restart takes less than 0.1 s on an idle host, and has taken 5 s
+ * where everything competed for one slow processor.
  *
  * The successor opens the device and gets the file by VRDMA_MDEV_TAKE_OVER: an fd, close-on-exec,
  * that shares its offset with the predecessor's. It restores the device, and tells so by
@@ -244,7 +245,7 @@ struct vrdma_mdev_range {
  * there is no file, and a RESET is waiting. A successor that cannot restore the device closes the
  * fd. The device is FATAL then, and begins with a RESET when it is opened again.
  */
-#define VRDMA_MDEV_HANDOVER_SECONDS 7 /* less than VRDMA_ADMIN_TIMEOUT_MS */
+#define VRDMA_MDEV_HANDOVER_SECONDS 15 /* less than VRDMA_ADMIN_TIMEOUT_MS */
 struct vrdma_mdev_handover {
 	__s32 file;
 	__u32 reserved;

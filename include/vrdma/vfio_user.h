@@ -203,7 +203,7 @@ VRDMA_CHECK_SIZE(struct vfio_user_mig_data, 8);
  * its interrupts, writes the state in RESUMING and goes to RUNNING.
  */
 #define VFIO_USER_FETCH_MS 2000
-/* The next server may take this long. It is less than VRDMA_ADMIN_TIMEOUT_MS. */
-#define VFIO_USER_RETURN_MS 7000
+/* The next server may take this long: as VRDMA_MDEV_HANDOVER_SECONDS. */
+#define VFIO_USER_RETURN_MS 15000
 
 #endif /* VRDMA_VFIO_USER_H */
