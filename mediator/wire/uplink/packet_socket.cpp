@@ -9,10 +9,8 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <thread>
-#include <vector>
 
+#include "mediator/base/at_once.h"
 #include "mediator/base/errno.h"
 #include "mediator/wire/uplink/socket_option.h"
 #include "vrdma/roce.h"
@@ -38,26 +36,42 @@ constexpr sock_filter end(std::uint32_t bytes_kept) {
     return BPF_STMT(BPF_RET | BPF_K, bytes_kept);
 }
 
+constexpr sock_filter load_length = BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0);
+constexpr sock_filter if_at_least(std::uint32_t value, std::uint8_t yes, std::uint8_t no) {
+    return BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, yes, no);
+}
+constexpr sock_filter if_more(std::uint32_t value, std::uint8_t yes, std::uint8_t no) {
+    return BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, value, yes, no);
+}
+
 // Takes RoCE v1, and v2 over IPv4 with or without options and over IPv6. The kernel has taken a
 // VLAN's tag out of the frame before it gets here. A fragment after a datagram's first has no
 // ports. RoCE has no fragments, so the parser judges one that seems to have the port.
-constexpr std::array filter = {
-    load_half(12),
-    if_equal(VRDMA_ROCE_ETHERTYPE, 11, 0),
-    if_equal(ETH_P_IP, 0, 5),
-    load_byte(14 + 9),
-    if_equal(IPPROTO_UDP, 0, 9),
-    sock_filter BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14), // the header's length
-    sock_filter BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 2),
-    if_equal(VRDMA_ROCE_UDP_PORT, 5, 6),
-    if_equal(ETH_P_IPV6, 0, 5),
-    load_byte(14 + 6),
-    if_equal(IPPROTO_UDP, 0, 3),
-    load_half(14 + 40 + 2),
-    if_equal(VRDMA_ROCE_UDP_PORT, 0, 1),
-    end(0xffffffff),
-    end(0),
-};
+std::array<sock_filter, 18> filter_of(FrameLengths lengths) {
+    const auto shortened = [](std::size_t length) {
+        return static_cast<std::uint32_t>(std::min<std::size_t>(length, UINT32_MAX));
+    };
+    return {
+        load_length,
+        if_at_least(shortened(lengths.least), 0, 15),
+        if_more(shortened(lengths.most), 14, 0),
+        load_half(12),
+        if_equal(VRDMA_ROCE_ETHERTYPE, 11, 0),
+        if_equal(ETH_P_IP, 0, 5),
+        load_byte(14 + 9),
+        if_equal(IPPROTO_UDP, 0, 9),
+        sock_filter BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14), // the header's length
+        sock_filter BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 2),
+        if_equal(VRDMA_ROCE_UDP_PORT, 5, 6),
+        if_equal(ETH_P_IPV6, 0, 5),
+        load_byte(14 + 6),
+        if_equal(IPPROTO_UDP, 0, 3),
+        load_half(14 + 40 + 2),
+        if_equal(VRDMA_ROCE_UDP_PORT, 0, 1),
+        end(0xffffffff),
+        end(0),
+    };
+}
 
 Result<> bind_interface(int socket, int link_index, std::uint16_t protocol) {
     sockaddr_ll address{};
@@ -76,9 +90,10 @@ UniqueFd open_socket() {
 
 } // namespace
 
-Result<UniqueFd> open_packet_socket() {
+Result<UniqueFd> open_packet_socket(FrameLengths lengths) {
     UniqueFd socket = open_socket();
-    const sock_fprog program{filter.size(), const_cast<sock_filter*>(filter.data())};
+    auto filter = filter_of(lengths);
+    const sock_fprog program{filter.size(), filter.data()};
     if (!socket || !set_option(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, program) ||
         !set_option(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
         !set_option(socket.get(), SOL_PACKET, PACKET_VNET_HDR, 1)) {
@@ -107,20 +122,8 @@ Result<UniqueFd> open_sending_socket(int link_index, int priority) {
     return socket;
 }
 
-// A socket that finds no thread is closed with the last one.
 void close_packet_sockets(std::span<UniqueFd> sockets) noexcept {
-    std::vector<std::thread> closing;
-    try {
-        closing.reserve(sockets.size());
-        for (UniqueFd& socket : sockets) {
-            closing.emplace_back([&socket] { socket = {}; });
-        }
-    } catch (const std::exception&) {
-    }
-    for (std::thread& thread : closing) {
-        thread.join();
-    }
-    std::ranges::for_each(sockets, [](UniqueFd& socket) { socket = {}; });
+    at_once(sockets.size(), [sockets](std::size_t number) { sockets[number] = {}; });
 }
 
 } // namespace vrdma::wire

@@ -4,6 +4,8 @@
 // else in the host does, and none that the interface sends.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "mediator/base/result.h"
@@ -12,7 +14,12 @@
 namespace vrdma::wire {
 
 // The socket receives nothing until it is bound. An `Offload` lies before each frame.
-Result<UniqueFd> open_packet_socket();
+struct FrameLengths {
+    std::size_t least;
+    std::size_t most;
+};
+// Receives frames of these lengths, without their VLAN tags.
+Result<UniqueFd> open_packet_socket(FrameLengths lengths = {0, SIZE_MAX});
 Result<> bind_packet_socket(int socket, int link_index);
 
 // A socket that sends by that interface only, with that priority (SO_PRIORITY). It expects an

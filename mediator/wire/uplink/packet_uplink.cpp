@@ -23,16 +23,9 @@ Result<std::unique_ptr<PacketUplink>> PacketUplink::create(const std::string& in
     if (!link) {
         return fail(link.error());
     }
-    auto socket = open_packet_socket();
-    if (!socket) {
-        return fail(socket.error());
-    }
-    auto ring = ReceiveRing::create(socket->get());
-    if (!ring) {
-        return fail(ring.error());
-    }
-    if (auto bound = bind_packet_socket(socket->get(), link->index); !bound) {
-        return fail(bound.error());
+    auto receiver = Receiver::create(link->index);
+    if (!receiver) {
+        return fail(receiver.error());
     }
     auto senders = std::make_unique<Senders>();
     for (std::size_t priority = 0; priority < senders->size(); ++priority) {
@@ -42,32 +35,30 @@ Result<std::unique_ptr<PacketUplink>> PacketUplink::create(const std::string& in
         }
         (*senders)[priority].socket = std::move(*sending);
     }
-    return std::unique_ptr<PacketUplink>{new PacketUplink{interface, *link, std::move(*socket),
-                                                          std::move(*ring), std::move(senders)}};
+    return std::unique_ptr<PacketUplink>{
+        new PacketUplink{interface, *link, std::move(*receiver), std::move(senders)}};
 }
 
-PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd socket,
-                           ReceiveRing ring, std::unique_ptr<Senders> senders)
+PacketUplink::PacketUplink(std::string interface, const Link& link, Receiver receiver,
+                           std::unique_ptr<Senders> senders)
     : interface_{std::move(interface)},
-      socket_{std::move(socket)},
-      ring_{std::move(ring)},
+      receiver_{std::move(receiver)},
       senders_{std::move(senders)},
       first_mtu_{link.mtu},
       frame_size_{frame_size_of(link.mtu)} {}
 
-// The mapped ring keeps its socket open, so it goes first.
 PacketUplink::~PacketUplink() {
-    { const ReceiveRing unmapped = std::move(ring_); }
-    std::array<UniqueFd, Priorities::count + 1> sockets;
-    sockets.back() = std::move(socket_);
-    std::ranges::transform(*senders_, sockets.begin(),
+    auto receiving = receiver_.unmap();
+    std::array<UniqueFd, receiving.size() + Priorities::count> sockets;
+    const auto sending = std::ranges::move(receiving, sockets.begin()).out;
+    std::ranges::transform(*senders_, sending,
                            [](Sender& sender) { return std::move(sender.socket); });
     close_packet_sockets(sockets);
 }
 
 // Pollers call this, and they cannot open anything.
 std::size_t PacketUplink::frame_size() const noexcept {
-    const auto size = frame_size_of(read_mtu(socket_.get(), interface_).value_or(first_mtu_));
+    const auto size = frame_size_of(read_mtu(receiver_.socket(), interface_).value_or(first_mtu_));
     frame_size_.store(size, std::memory_order_relaxed);
     return size;
 }
@@ -96,13 +87,10 @@ void PacketUplink::flush(Sender& sender) noexcept {
     }
 }
 
-// An interface that goes down or away causes one error of the socket. When the interface comes up
-// again, the socket continues by itself.
+// An interface that goes down or away causes one error of each socket. When the interface comes
+// up again, the sockets continue by themselves.
 void PacketUplink::woken() noexcept {
-    int error = 0;
-    socklen_t size = sizeof(error);
-    ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) {
+    if (receiver_.take_error()) {
         check_gone();
     }
 }
@@ -112,7 +100,7 @@ void PacketUplink::woken() noexcept {
 void PacketUplink::check_gone() noexcept {
     sockaddr_ll address{};
     socklen_t size = sizeof(address);
-    ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    ::getsockname(receiver_.socket(), reinterpret_cast<sockaddr*>(&address), &size);
     if (!gone_ && address.sll_ifindex <= 0) {
         gone_ = true;
         spdlog::warn("uplink {} is gone: nothing is sent or received by it any more", interface_);
@@ -120,12 +108,8 @@ void PacketUplink::check_gone() noexcept {
 }
 
 PacketUplink::Losses PacketUplink::losses() noexcept {
-    tpacket_stats now{};
-    socklen_t size = sizeof(now);
-    if (::getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &now, &size) == 0) {
-        losses_.overrun += now.tp_drops;
-    }
-    losses_.truncated = ring_.truncated();
+    losses_.overrun += receiver_.take_overrun();
+    losses_.truncated = receiver_.truncated();
     return losses_;
 }
 

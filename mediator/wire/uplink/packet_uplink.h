@@ -20,7 +20,7 @@
 #include "mediator/wire/priorities.h"
 #include "mediator/wire/uplink.h"
 #include "mediator/wire/uplink/link.h"
-#include "mediator/wire/uplink/receive_ring.h"
+#include "mediator/wire/uplink/receiver.h"
 #include "mediator/wire/uplink/segmentation_doubt.h"
 #include "mediator/wire/uplink/send_batch.h"
 
@@ -36,11 +36,11 @@ class PacketUplink final : public Uplink {
     std::span<std::byte> prepare(const Mac& target, std::uint8_t priority) noexcept override;
     void commit(std::size_t bytes) noexcept override { prepared_->batch.commit(bytes); }
     void flush() noexcept override;
-    std::span<const std::byte> receive() noexcept override { return ring_.receive(); }
-    void release() noexcept override { ring_.release(); }
-    bool resembles_last() const noexcept override { return ring_.resembles_last(); }
+    std::span<const std::byte> receive() noexcept override { return receiver_.receive(); }
+    void release() noexcept override { receiver_.release(); }
+    bool resembles_last() const noexcept override { return receiver_.resembles_last(); }
     void note_silence() noexcept override { doubt_.note_silence(); }
-    int fd() const noexcept override { return socket_.get(); }
+    int fd() const noexcept override { return receiver_.fd(); }
     void woken() noexcept override;
     // If the interface's MTU becomes smaller, longer frames are lost, as in a network whose MTU
     // becomes smaller.
@@ -65,15 +65,14 @@ class PacketUplink final : public Uplink {
     };
     using Senders = std::array<Sender, Priorities::count>;
 
-    PacketUplink(std::string interface, const Link& link, UniqueFd socket, ReceiveRing ring,
+    PacketUplink(std::string interface, const Link& link, Receiver receiver,
                  std::unique_ptr<Senders> senders);
 
     void flush(Sender& sender) noexcept;
     void check_gone() noexcept;
 
     std::string interface_;
-    UniqueFd socket_; // receives
-    ReceiveRing ring_;
+    Receiver receiver_;
     std::unique_ptr<Senders> senders_;
     Sender* prepared_ = &senders_->front();
     std::uint32_t first_mtu_;

@@ -22,7 +22,7 @@ constexpr std::size_t macs_size = std::size_t{2} * ETH_ALEN;
 // header stays aligned.
 constexpr unsigned room_for_tag = 2U * TPACKET_ALIGNMENT - unsigned{sizeof(Offload)};
 
-constexpr std::size_t block_size = ReceiveRing::slot_size; // so that slots follow each other
+constexpr std::size_t block_size = std::size_t{64} << 10; // slots follow each other in blocks, too
 
 std::atomic_ref<std::uint32_t> status_of(tpacket2_hdr& slot) {
     return std::atomic_ref<std::uint32_t>{slot.tp_status};
@@ -52,29 +52,43 @@ std::span<std::byte> frame_of(tpacket2_hdr& slot, std::uint32_t status) {
 
 } // namespace
 
-Result<ReceiveRing> ReceiveRing::create(int socket) {
+Result<ReceiveRing> ReceiveRing::create(int socket, Shape shape) {
+    const std::size_t size = shape.slots * shape.slot_size;
     tpacket_req request{};
     request.tp_block_size = block_size;
-    request.tp_block_nr = slots * slot_size / block_size;
-    request.tp_frame_size = slot_size;
-    request.tp_frame_nr = slots;
+    request.tp_block_nr = static_cast<unsigned>(size / block_size);
+    request.tp_frame_size = static_cast<unsigned>(shape.slot_size);
+    request.tp_frame_nr = static_cast<unsigned>(shape.slots);
     if (!set_option(socket, SOL_PACKET, PACKET_VERSION, static_cast<int>(TPACKET_V2)) ||
         !set_option(socket, SOL_PACKET, PACKET_RESERVE, room_for_tag) ||
         !set_option(socket, SOL_PACKET, PACKET_RX_RING, request)) {
         return fail_errno();
     }
-    auto ring = Mapping::map(socket, 0, slots * slot_size, PROT_READ | PROT_WRITE);
+    auto ring = Mapping::map(socket, 0, size, PROT_READ | PROT_WRITE);
     if (!ring) {
         return tl::unexpected{ring.error()};
     }
-    return ReceiveRing{std::move(*ring)};
+    return ReceiveRing{std::move(*ring), shape};
 }
 
-void ReceiveRing::open(tpacket2_hdr& slot, std::uint32_t status) noexcept {
+tpacket2_hdr& ReceiveRing::next_slot() const noexcept {
+    return *ring_.as<tpacket2_hdr>(next_ * shape_.slot_size);
+}
+
+std::optional<std::uint64_t> ReceiveRing::arrival() const noexcept {
+    constexpr std::uint64_t second = 1'000'000'000;
+    tpacket2_hdr& slot = next_slot();
+    if ((status_of(slot).load(std::memory_order_acquire) & TP_STATUS_USER) == 0) {
+        return {};
+    }
+    return slot.tp_sec * second + slot.tp_nsec;
+}
+
+void ReceiveRing::open() noexcept {
+    tpacket2_hdr& slot = next_slot();
     const Offload offload = offload_of(slot);
-    const auto frame = frame_of(slot, status);
-    const bool segmented = offload.kind == Offload::udp_segmentation;
-    if (segmented) {
+    const auto frame = frame_of(slot, status_of(slot).load(std::memory_order_relaxed));
+    if (offload.kind == Offload::udp_segmentation) {
         segments_ = Segments{frame, offload.segment_size};
         current_ = segments_.next();
     }
@@ -83,21 +97,9 @@ void ReceiveRing::open(tpacket2_hdr& slot, std::uint32_t status) noexcept {
     if (whole && frame.size() <= max_frame_size) {
         current_ = frame;
     }
-}
-
-std::span<const std::byte> ReceiveRing::receive() noexcept {
-    for (std::size_t looked_at = 0; current_.empty() && looked_at < slots; ++looked_at) {
-        auto& slot = *ring_.as<tpacket2_hdr>(next_ * slot_size);
-        const std::uint32_t status = status_of(slot).load(std::memory_order_acquire);
-        if ((status & TP_STATUS_USER) == 0) {
-            break;
-        }
-        open(slot, status);
-        if (current_.empty()) {
-            free_slot();
-        }
+    if (current_.empty()) {
+        free_slot();
     }
-    return current_;
 }
 
 void ReceiveRing::release() noexcept {
@@ -110,9 +112,8 @@ void ReceiveRing::release() noexcept {
 
 void ReceiveRing::free_slot() noexcept {
     segments_ = {};
-    auto& slot = *ring_.as<tpacket2_hdr>(next_ * slot_size);
-    status_of(slot).store(TP_STATUS_KERNEL, std::memory_order_release);
-    next_ = (next_ + 1) % slots;
+    status_of(next_slot()).store(TP_STATUS_KERNEL, std::memory_order_release);
+    next_ = (next_ + 1) % shape_.slots;
 }
 
 } // namespace vrdma::wire

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "mediator/base/mapping.h"
@@ -19,17 +20,25 @@ namespace vrdma::wire {
 
 class ReceiveRing {
   public:
-    static constexpr std::size_t slots = 512;
-    // Holds the longest segmented frame that is sent here (offload.h). GRO makes a little longer
-    // ones, which lose their last packet.
-    static constexpr std::size_t slot_size = std::size_t{64} << 10;
+    // Powers of two. A slot is at least half a page, and at most 64 KiB.
+    struct Shape {
+        std::size_t slots;
+        std::size_t slot_size;
+        // Before the frame, a slot has the kernel's header, virtio's, and room for the VLAN tag.
+        constexpr std::size_t longest_frame() const noexcept { return slot_size - 128; }
+    };
 
-    // The socket must not be bound yet.
-    static Result<ReceiveRing> create(int socket);
+    // The socket must not be bound yet. Waits for a grace period of RCU.
+    static Result<ReceiveRing> create(int socket, Shape shape);
 
-    // Returns the oldest frame, with its VLAN tag, until it is released. A segmented frame is
-    // returned as the frames that it consists of. Makes no system calls.
-    std::span<const std::byte> receive() noexcept;
+    // When the kernel got the oldest frame that is not opened, in ns of its clock; nothing if there
+    // is none. Makes no system calls.
+    std::optional<std::uint64_t> arrival() const noexcept;
+    // Opens the oldest frame, with its VLAN tag. A segmented frame becomes the frames that it
+    // consists of. What has none, or is too long, is dropped.
+    void open() noexcept;
+    // Of the opened frame: what is there until release(). Empty if no frame is open.
+    std::span<const std::byte> frame() const noexcept { return current_; }
     void release() noexcept;
     // Whether that frame is of the same segmented frame as the one before.
     bool resembles_last() const noexcept { return segments_.count() > 1; }
@@ -38,12 +47,13 @@ class ReceiveRing {
     std::uint64_t truncated() const noexcept { return truncated_; }
 
   private:
-    explicit ReceiveRing(Mapping ring) : ring_{std::move(ring)} {}
+    ReceiveRing(Mapping ring, Shape shape) : ring_{std::move(ring)}, shape_{shape} {}
 
-    void open(tpacket2_hdr& slot, std::uint32_t status) noexcept;
+    tpacket2_hdr& next_slot() const noexcept;
     void free_slot() noexcept;
 
     Mapping ring_;
+    Shape shape_;
     std::size_t next_ = 0;
     std::span<const std::byte> current_;
     Segments segments_; // of the slot, after the current one

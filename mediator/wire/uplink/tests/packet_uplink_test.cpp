@@ -50,23 +50,56 @@ std::ptrdiff_t packet_sockets() {
 }
 
 TEST_F(PacketUplinkTest, ItsSocketsAreClosed) {
-    EXPECT_EQ(packet_sockets(), 1 + Priorities::count);
+    EXPECT_EQ(packet_sockets(), Receiver::shapes.size() + Priorities::count);
     near.reset();
     EXPECT_EQ(packet_sockets(), 0);
 }
 
+// Sends more frames than there are slots for their length, of which there are some for others;
+// expects as many as there are slots, the oldest ones.
 TEST_F(PacketUplinkTest, AFullRingLosesTheNewestFrames) {
-    constexpr int sent = ReceiveRing::slots + 100;
-    for (int i = 0; i < sent; ++i) {
-        send(*near, ipv4({.payload = 100 + static_cast<std::size_t>(i)}));
+    constexpr std::size_t lost = 100;
+    for (const std::size_t lane : {0u, 1u}) {
+        const std::size_t kept = Receiver::shapes[lane].slots;
+        const auto frame = [lane](std::size_t number) {
+            return ipv4({.payload = 2000 * lane + number % 1700, .fill = static_cast<int>(lane)});
+        };
+        for (std::size_t i = 0; i < kept + lost; ++i) {
+            send(*near, frame(i));
+        }
+        const Frame other = ipv4({.payload = 2000 - 1900 * lane});
+        send(*near, other);
+        for (std::size_t i = 0; i < kept; ++i) {
+            ASSERT_EQ(receive(*far), frame(i));
+        }
+        EXPECT_EQ(receive(*far), other);
+        EXPECT_FALSE(readable(*far));
+        EXPECT_EQ(far->losses().overrun, lost * (lane + 1));
+        send(*near, frame(9));
+        EXPECT_EQ(receive(*far), frame(9));
     }
-    for (std::size_t i = 0; i < ReceiveRing::slots; ++i) {
-        ASSERT_EQ(receive(*far).size(), ipv4({.payload = 100 + i}).size());
+}
+
+// Sends frames of all lengths in an order that no lane has, while they are received; expects this
+// order.
+TEST_F(PacketUplinkTest, FramesOfAnyLengthArriveInTheirOrder) {
+    constexpr std::size_t sent = 1000; // there is room for all of them
+    const auto frame = [](std::size_t number) {
+        return ipv4({.payload = number * 2477 % 4096, .fill = static_cast<int>(number % 251)});
+    };
+    std::thread sender{[&] {
+        for (std::size_t i = 0; i < sent; ++i) {
+            send(*near, frame(i));
+        }
+    }};
+    for (std::size_t i = 0; i < sent; ++i) {
+        const Frame got = receive(*far);
+        if (got != frame(i)) {
+            ADD_FAILURE() << "frame " << i;
+            break;
+        }
     }
-    EXPECT_FALSE(readable(*far));
-    EXPECT_EQ(far->losses().overrun, sent - ReceiveRing::slots);
-    send(*near, ipv4({.fill = 9}));
-    EXPECT_EQ(receive(*far), ipv4({.fill = 9}));
+    sender.join();
 }
 
 TEST_F(PacketUplinkTest, AFrameLargerThanAnyOfRoceIsLost) {
