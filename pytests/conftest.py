@@ -12,6 +12,7 @@
 --where sockets    guests on this machine, whose devices are behind sockets of a vrdmad beside them; tests that need
                    them are marked `sockets`, and tests that use a host of the lab do not run there
 --where pvrdma     the same, and these devices are VMware's, with Linux's driver vmw_pvrdma in the guests
+--where lab-pvrdma a lab whose guests' mediated devices are VMware's
 --lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernels/kasan"
 --between          the pairs of the lab's guests between which each test runs, by number, instead of guest0 and guest1
 --few-cases        of a test that runs natively as well, only the first case of its parameters
@@ -45,7 +46,7 @@ from framework.native import Native, NativeHealth
 from framework.process import Failure, Record, Result
 from framework.rxe import add_rxe
 from framework.share import Share
-from framework.sockets import PVRDMA_DEVICE, PvrdmaSockets, Sockets, SocketsHealth
+from framework.sockets import PVRDMA_DEVICE, PvrdmaSockets, Sockets, SocketsHealth, pvrdma_options
 from framework.verbs import Remote, Session
 
 pytest_plugins = ["framework.control", "framework.containers", "framework.moving"]
@@ -61,6 +62,7 @@ NOT_THERE = {
     "lab-hosts": ["lab", "native", "hosts", "together", "fabric", "sockets"],
     "sockets": ["native", "hosts", "lab_hosts", "fabric"],
     "pvrdma": ["native", "hosts", "lab_hosts", "fabric", "sockets"],
+    "lab-pvrdma": ["native", "hosts", "lab_hosts", "fabric", "sockets"],
 }
 SOCKETS = {"sockets": Sockets, "pvrdma": PvrdmaSockets}
 NATIVE = {"native": Native, "hosts": Hosts, "fabric": FabricHosts}
@@ -169,7 +171,7 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
     share = pytestconfig.getoption("share")
-    shape = TWO_HOSTS if two_hosts else ONE_CPU if share else ()
+    shape = TWO_HOSTS if two_hosts else ONE_CPU if share else pvrdma_options() if where == "lab-pvrdma" else ()
     own = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
     ours = Lab(own, record, ours=True, shape=(*shape, *options))
     ours.down()  # left by a run that was interrupted
@@ -213,7 +215,7 @@ def guest1(lab: Lab | Native, numbers: tuple[int, int]) -> Guest:
 @pytest.fixture(scope="session")
 def device(guest0: Guest, guest1: Guest, pytestconfig: pytest.Config) -> str:
     """The name of the device under test, the same in both guests."""
-    if pytestconfig.getoption("where") == "pvrdma":
+    if "pvrdma" in pytestconfig.getoption("where") or "--pvrdma" in pytestconfig.getoption("lab_options"):
         return PVRDMA_DEVICE
     if DEVICE == "rxe0":
         for guest in (guest0, guest1):

@@ -78,20 +78,20 @@ def user_access(guest0, guest1):
         yield
 
 
-@pytest.fixture(scope="module", params=["vrdma0", "rxe0"])
-def peer(request, guest1):
-    """The peer in guest1: its vrdma device, or rxe."""
-    if request.param == "vrdma0":
-        yield Side(guest1, "vrdma0")
+@pytest.fixture(scope="module", params=["same", "rxe0"])
+def peer(request, guest1, device):
+    """The peer in guest1: the device under test, or rxe."""
+    if request.param == "same":
+        yield Side(guest1, device)
         return
     with rxe_instead(guest1) as side:
         yield side
 
 
 @pytest.fixture
-def talks(guest0, peer) -> list[Talk]:
+def talks(guest0, device, peer) -> list[Talk]:
     """Both directions, by IPv4 and by IPv6."""
-    here = Side(guest0, "vrdma0")
+    here = Side(guest0, device)
     return [Talk(*sides, family) for sides in ((here, peer), (peer, here)) for family in (4, 6)]
 
 

@@ -144,7 +144,8 @@ def test_what_is_refused(start, directory: Path) -> None:
     (directory / "file.sock").touch()
     create_file = create(control, "file")
     assert "there is a device 'fixed' already (EEXIST)" in control.refuses(*create(control, "fixed"))
-    assert "type = \"huge\": must be one of the types small, medium, large, tiny (EINVAL)" in control.refuses(
+    types = "small, medium, large, pvrdma-small, pvrdma-medium, pvrdma-large, tiny"
+    assert f"type = \"huge\": must be one of the types {types} (EINVAL)" in control.refuses(
         "device", "create", "huge", "--name", "disk")
     assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]], and there is none (EINVAL)" in (
         control.refuses(*create(control, "disk", "--uplink", "wan")))

@@ -29,10 +29,11 @@ def fresh(host):
 
 
 def test_types(host):
-    """Lists the types; expects small, medium and large, each with its name, a description and instances for vfio-pci.
-    """
-    assert host.run(f"ls {TYPES}").stdout.split() == ["vrdma-large", "vrdma-medium", "vrdma-small"]
-    for name in ("large", "medium", "small"):
+    """Lists the types; expects small, medium and large, and the same for VMware's driver, each with its name, a
+    description and instances for vfio-pci."""
+    names = [f"{personality}{size}" for personality in ("", "pvrdma-") for size in ("large", "medium", "small")]
+    assert sorted(host.run(f"ls {TYPES}").stdout.split()) == sorted(f"vrdma-{name}" for name in names)
+    for name in names:
         kind = MdevType(host, name)
         assert kind.attribute("device_api") == "vfio-pci"
         assert kind.attribute("name") == f"vrdma-{name}"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A guest's accesses to the PCI configuration space (vrdma/pci_config.h). Bus Master changes with
- * state.reset_lock held, so that its change and that of the window are atomic.
+ * A guest's accesses to the PCI configuration space (vrdma/pci_config.h,
+ * vrdma/pvrdma/pci_config.h). Bus Master changes with state.reset_lock held, so that its change and
+ * that of the window are atomic.
  */
 #include <linux/uaccess.h>
 
@@ -10,7 +11,10 @@
 void vrdma_config_init(struct vrdma_device *dev)
 {
 	spin_lock_init(&dev->config.lock);
-	vrdma_pci_config_init(&dev->config.pci, dev->doorbell_pages, dev->vectors);
+	if (dev->pvrdma)
+		pvrdma_pci_config_init(&dev->config.pci, dev->doorbell_pages);
+	else
+		vrdma_pci_config_init(&dev->config.pci, dev->doorbell_pages, dev->vectors);
 }
 
 void vrdma_config_reset(struct vrdma_device *dev)

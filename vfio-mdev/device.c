@@ -38,7 +38,8 @@ static int device_init(struct vfio_device *vdev)
 
 	dev->type = type_of(mdev);
 	spec = &hca_of(mdev)->spec.types[dev->type];
-	dev->vectors = spec->vectors;
+	dev->pvrdma = spec->personality == VRDMA_MDEV_PERSONALITY_PVRDMA;
+	dev->vectors = dev->pvrdma ? PVRDMA_VECTORS : spec->vectors;
 	dev->doorbell_pages = spec->doorbell_pages;
 	/* uuid_parse() gives the bytes in the order of the text; mdev->uuid has a guid's order. */
 	ret = uuid_parse(dev_name(vdev->dev), &dev->uuid);

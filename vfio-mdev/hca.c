@@ -75,6 +75,13 @@ static bool valid_default_uplink(const struct vrdma_mdev_register *spec,
 	return !type->uplink[0];
 }
 
+static bool valid_personality(const struct vrdma_mdev_type *type)
+{
+	if (type->personality == VRDMA_MDEV_PERSONALITY_PVRDMA)
+		return type->vectors >= PVRDMA_VECTORS;
+	return type->personality == VRDMA_MDEV_PERSONALITY_VRDMA;
+}
+
 static bool valid_type(const struct vrdma_mdev_type *type)
 {
 	return valid_name(type->name) &&
@@ -83,7 +90,7 @@ static bool valid_type(const struct vrdma_mdev_type *type)
 	       type->doorbell_pages >= MIN_DOORBELL_PAGES &&
 	       type->doorbell_pages <= MAX_DOORBELL_PAGES && is_power_of_2(type->doorbell_pages) &&
 	       type->vectors >= MIN_VECTORS && type->vectors <= VRDMA_MAX_VECTORS &&
-	       !type->reserved && type->max_pinned >= PAGE_SIZE;
+	       valid_personality(type) && type->max_pinned >= PAGE_SIZE;
 }
 
 static bool valid_types(const struct vrdma_mdev_register *spec)

@@ -239,6 +239,8 @@ static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		return precopy(dev, user);
 	case VRDMA_MDEV_FILE:
 		return give_file(dev, user);
+	case VRDMA_MDEV_WRITE_DONE:
+		return arg > U32_MAX ? -EINVAL : vrdma_write_done(dev, arg);
 	default:
 		return -ENOTTY;
 	}

@@ -221,7 +221,7 @@ static bool same_types(const struct vrdma_mdev_register *a, const struct vrdma_m
 
 		if (strcmp(x->name, y->name) || x->max_instances != y->max_instances ||
 		    x->doorbell_pages != y->doorbell_pages || x->vectors != y->vectors ||
-		    x->max_pinned != y->max_pinned)
+		    x->personality != y->personality || x->max_pinned != y->max_pinned)
 			return false;
 	}
 	return true;

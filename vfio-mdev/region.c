@@ -11,20 +11,45 @@
 #define REGION_SHIFT 40
 #define REGION_OFFSET_MASK ((1ull << REGION_SHIFT) - 1)
 
+enum region { NOTHING, CONFIG, REGISTERS, DOORBELLS, MSIX };
+
+/* Both devices have their doorbells in one BAR. */
+static_assert(VRDMA_BAR_DOORBELLS == PVRDMA_BAR_UAR);
+
+static enum region region_of(const struct vrdma_device *dev, u32 index)
+{
+	if (index == VFIO_PCI_CONFIG_REGION_INDEX)
+		return CONFIG;
+	if (index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS)
+		return DOORBELLS;
+	if (index ==
+	    VFIO_PCI_BAR0_REGION_INDEX + (dev->pvrdma ? PVRDMA_BAR_REGISTERS : VRDMA_BAR_REGISTERS))
+		return REGISTERS;
+	if (index == VFIO_PCI_BAR0_REGION_INDEX + (dev->pvrdma ? PVRDMA_BAR_MSIX : VRDMA_BAR_MSIX))
+		return MSIX;
+	return NOTHING;
+}
+
 static u64 region_size(const struct vrdma_device *dev, u32 index)
 {
-	switch (index) {
-	case VFIO_PCI_CONFIG_REGION_INDEX:
+	switch (region_of(dev, index)) {
+	case CONFIG:
 		return VRDMA_PCI_CONFIG_SIZE;
-	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
-		return VRDMA_BAR0_SIZE;
-	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+	case REGISTERS:
+		return dev->pvrdma ? PVRDMA_BAR_REGISTERS_SIZE : VRDMA_BAR0_SIZE;
+	case DOORBELLS:
 		return vrdma_doorbells_size(dev);
-	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_MSIX:
-		return VRDMA_BAR4_SIZE;
+	case MSIX:
+		return dev->pvrdma ? PVRDMA_BAR_MSIX_SIZE : VRDMA_BAR4_SIZE;
 	default:
 		return 0;
 	}
+}
+
+/* A store to VMware's doorbells is a message, so they are not mapped. */
+static bool may_map(const struct vrdma_device *dev, u32 index)
+{
+	return !dev->pvrdma && region_of(dev, index) == DOORBELLS;
 }
 
 /* The regions have no capabilities. */
@@ -39,7 +64,7 @@ int vrdma_region_info(struct vfio_device *vdev, struct vfio_region_info *info,
 	info->size = region_size(vrdma_device_of(vdev), info->index);
 	info->flags = info->size ? VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE : 0;
 	/* Without WRITE, a guest's store into the mapping would stop its VM. */
-	if (info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS)
+	if (may_map(vrdma_device_of(vdev), info->index))
 		info->flags |= VFIO_REGION_INFO_FLAG_MMAP;
 	return 0;
 }
@@ -65,14 +90,14 @@ ssize_t vrdma_region_read(struct vfio_device *vdev, char __user *buf, size_t cou
 		return ret;
 	count = ret;
 
-	switch (index) {
-	case VFIO_PCI_CONFIG_REGION_INDEX:
+	switch (region_of(dev, index)) {
+	case CONFIG:
 		ret = vrdma_config_read(dev, buf, count, offset);
 		break;
-	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+	case REGISTERS:
 		ret = vrdma_registers_read(dev, buf, count, offset);
 		break;
-	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+	case DOORBELLS: /* VMware's stay zero */
 		ret = copy_to_user(buf, dev->doorbells + offset, count) ? -EFAULT : count;
 		break;
 	default: /* QEMU keeps the MSI-X table */
@@ -95,15 +120,18 @@ ssize_t vrdma_region_write(struct vfio_device *vdev, const char __user *buf, siz
 		return ret;
 	count = ret;
 
-	switch (index) {
-	case VFIO_PCI_CONFIG_REGION_INDEX:
+	switch (region_of(dev, index)) {
+	case CONFIG:
 		ret = vrdma_config_write(dev, buf, count, offset);
 		break;
-	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+	case REGISTERS:
 		ret = vrdma_registers_write(dev, buf, count, offset);
 		break;
-	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
-		ret = copy_from_user(dev->doorbells + offset, buf, count) ? -EFAULT : count;
+	case DOORBELLS:
+		if (dev->pvrdma)
+			ret = vrdma_pvrdma_ring(dev, buf, count, offset);
+		else
+			ret = copy_from_user(dev->doorbells + offset, buf, count) ? -EFAULT : count;
 		break;
 	default: /* QEMU keeps the MSI-X table */
 		ret = count;
@@ -119,7 +147,7 @@ int vrdma_region_mmap(struct vfio_device *vdev, struct vm_area_struct *vma)
 	u32 index = vma->vm_pgoff >> (REGION_SHIFT - PAGE_SHIFT);
 	unsigned long page = vma->vm_pgoff & (REGION_OFFSET_MASK >> PAGE_SHIFT);
 
-	if (index != VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS)
+	if (!may_map(dev, index))
 		return -EINVAL;
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;

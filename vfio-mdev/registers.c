@@ -2,7 +2,7 @@
 /*
  * BAR0: the register page and the kick page. Register reads are answered from the shadow page, and
  * writes are queued for the mediator. Nothing here waits for the mediator, because QEMU holds its
- * big lock during the access.
+ * big lock during the access. VMware's device has its registers in BAR1, and waits (pvrdma.c).
  */
 #include <linux/uaccess.h>
 
@@ -19,6 +19,8 @@ static size_t next_step(size_t count, u64 offset)
 
 static __le32 read_register(struct vrdma_device *dev, u32 offset)
 {
+	if (dev->pvrdma)
+		return vrdma_pvrdma_read(dev, offset);
 	if (offset == VRDMA_REG_STATUS)
 		return cpu_to_le32(vrdma_state_status(dev));
 	return READ_ONCE(dev->shadow[offset / REGISTER_SIZE]);
@@ -26,7 +28,9 @@ static __le32 read_register(struct vrdma_device *dev, u32 offset)
 
 static void write_register(struct vrdma_device *dev, u32 offset, u32 value)
 {
-	if (offset == VRDMA_REG_ADMIN_DOORBELL)
+	if (dev->pvrdma)
+		vrdma_pvrdma_write(dev, offset, value);
+	else if (offset == VRDMA_REG_ADMIN_DOORBELL)
 		vrdma_state_doorbell(dev);
 	else if (offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET))
 		vrdma_reset(dev);

@@ -3,8 +3,9 @@
  * The device's state for its guest (condition), and the messages for its mediator.
  *
  * A guest's register access takes only state.lock, for a few instructions, so it never waits for
- * the mediator. Lock order: reset_lock, the lock of window.pages, state.lock. Interrupts are
- * raised, and memory is revoked, with state.lock dropped.
+ * the mediator. A write to VMware's device does, with no lock held. Lock order: reset_lock, the
+ * lock of window.pages, state.lock. Interrupts are raised, and memory is revoked, with state.lock
+ * dropped.
  *
  * A holder of reset_lock waits for no other thread, and inherits the priority of its waiters.
  */
@@ -24,6 +25,7 @@ void vrdma_state_init(struct vrdma_device *dev)
 	spin_lock_init(&state->lock);
 	init_waitqueue_head(&state->wait);
 	init_waitqueue_head(&state->step_wait);
+	init_waitqueue_head(&state->done_wait);
 	vrdma_handover_init(dev);
 	state->condition = VRDMA_RESETTING;
 }
@@ -38,10 +40,22 @@ u32 vrdma_state_status(struct vrdma_device *dev)
 		status = VRDMA_STATUS_FATAL;
 	else if (state->condition == VRDMA_HANDED_OVER)
 		status = state->handover.status;
-	else if (state->condition == VRDMA_LIVE)
+	else if (state->condition == VRDMA_LIVE && !dev->pvrdma)
 		status = le32_to_cpu(READ_ONCE(dev->shadow[VRDMA_REG_STATUS / sizeof(u32)]));
 	spin_unlock(&state->lock);
 	return status;
+}
+
+bool vrdma_state_fatal(struct vrdma_device *dev)
+{
+	return vrdma_state_status(dev) == VRDMA_STATUS_FATAL;
+}
+
+/* Reports a change of STATUS. VMware's driver has no interrupt for that. */
+static void tell_driver(struct vrdma_device *dev)
+{
+	if (!dev->pvrdma)
+		vrdma_irq_raise(dev, 0);
 }
 
 /* Whether the device fd is of no use any more. */
@@ -60,11 +74,20 @@ bool vrdma_state_defunct(struct vrdma_device *dev)
  * Messages. Register writes are queued; each other kind has one pending flag. So a guest that
  * writes without pause uses a bounded amount of memory.
  */
+static void queue_write(struct vrdma_state *state, struct vrdma_write write)
+{
+	lockdep_assert_held(&state->lock);
+
+	state->writes[state->tail % VRDMA_MDEV_MAX_MESSAGES] = write;
+	state->tail++;
+}
+
 void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value)
 {
 	struct vrdma_state *state = &dev->state;
 	const bool enables = offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_ENABLE);
 	const bool without_memory = enables && !vrdma_config_bus_master(dev);
+	const struct vrdma_write write = { VRDMA_MDEV_MESSAGE_WRITE, offset, value };
 	bool fails = false;
 
 	spin_lock(&state->lock);
@@ -74,16 +97,110 @@ void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value)
 		state->condition = VRDMA_FATAL;
 		fails = true;
 	} else {
-		state->writes[state->tail % VRDMA_MDEV_MAX_MESSAGES] =
-			(struct vrdma_write){ .offset = offset, .value = value };
-		state->tail++;
+		queue_write(state, write);
 	}
 	spin_unlock(&state->lock);
 
 	if (fails)
-		vrdma_irq_raise(dev, 0);
+		tell_driver(dev);
 	else
 		wake_up_interruptible(&state->wait);
+}
+
+/* A write to VMware's device, on its way. */
+struct vrdma_post {
+	struct vrdma_write write;
+	u32 generation; /* in which the guest writes */
+	bool queued;
+	u32 end; /* the index after it, once it is queued */
+};
+
+static bool is_void(const struct vrdma_state *state, const struct vrdma_post *post)
+{
+	lockdep_assert_held(&state->lock);
+
+	return state->condition == VRDMA_FATAL || state->removed ||
+	       state->generation != post->generation;
+}
+
+/* An equal doorbell that nobody has read yet tells as much. */
+static bool is_told(const struct vrdma_state *state, const struct vrdma_write *write)
+{
+	const struct vrdma_write *last =
+		&state->writes[(state->tail - 1) % VRDMA_MDEV_MAX_MESSAGES];
+
+	lockdep_assert_held(&state->lock);
+
+	return write->type == VRDMA_MDEV_MESSAGE_DOORBELL && state->tail != state->head &&
+	       last->type == write->type && last->offset == write->offset &&
+	       last->value == write->value;
+}
+
+/* Returns whether it is queued, or void. */
+static bool is_queued(struct vrdma_state *state, struct vrdma_post *post)
+{
+	bool over;
+
+	spin_lock(&state->lock);
+	over = post->queued || is_void(state, post) || is_told(state, &post->write);
+	if (!over && state->tail - state->head != VRDMA_MDEV_MAX_MESSAGES) {
+		queue_write(state, post->write);
+		post->end = state->tail;
+		post->queued = true;
+		over = true;
+	}
+	spin_unlock(&state->lock);
+	return over;
+}
+
+static bool is_executed(struct vrdma_state *state, const struct vrdma_post *post)
+{
+	bool over;
+
+	spin_lock(&state->lock);
+	over = is_void(state, post) || (s32)(state->done - post->end) >= 0;
+	spin_unlock(&state->lock);
+	return over;
+}
+
+/*
+ * Queues a write to VMware's device, and waits until it is executed if that is wanted. Returns
+ * false if the mediator was too slow. A VM's thread that is being killed does not wait.
+ */
+bool vrdma_state_post(struct vrdma_device *dev, struct vrdma_write write, bool executed)
+{
+	struct vrdma_state *state = &dev->state;
+	const unsigned long limit = msecs_to_jiffies(VRDMA_MDEV_WRITE_MS);
+	struct vrdma_post post = { .write = write };
+	long left;
+
+	spin_lock(&state->lock);
+	post.generation = state->generation;
+	spin_unlock(&state->lock);
+	left = wait_event_killable_timeout(state->done_wait, is_queued(state, &post), limit);
+	if (!post.queued)
+		return left;
+	wake_up_interruptible(&state->wait);
+	if (executed)
+		left = wait_event_killable_timeout(state->done_wait, is_executed(state, &post),
+						   limit);
+	return left;
+}
+
+int vrdma_write_done(struct vrdma_device *dev, u32 number)
+{
+	struct vrdma_state *state = &dev->state;
+	int ret = -ESTALE;
+
+	spin_lock(&state->lock);
+	if (number != state->done && number - state->done <= state->head - state->done) {
+		state->done = number;
+		ret = 0;
+	}
+	spin_unlock(&state->lock);
+	if (!ret)
+		wake_up(&state->done_wait);
+	return ret;
 }
 
 void vrdma_state_doorbell(struct vrdma_device *dev)
@@ -190,9 +307,11 @@ bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *mes
 		const struct vrdma_write *write =
 			&state->writes[state->head % VRDMA_MDEV_MAX_MESSAGES];
 
-		message->type = VRDMA_MDEV_MESSAGE_WRITE;
+		message->type = write->type;
 		message->offset = write->offset;
 		message->value = write->value;
+		if (dev->pvrdma && write->type == VRDMA_MDEV_MESSAGE_WRITE)
+			message->number = state->head + 1;
 	} else if (state->doorbell_pending) {
 		message->type = VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL;
 	} else if (state->step_pending) {
@@ -225,11 +344,13 @@ void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_messag
 	else if (message->type == VRDMA_MDEV_MESSAGE_REVOKED)
 		state->revoked_pending &= message->offset != state->revoked_first ||
 					  message->value != state->revoked_last;
-	else if (message->type == VRDMA_MDEV_MESSAGE_WRITE)
-		state->head += state->head == head;
-	else
+	else if (message->type == VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL)
 		state->doorbell_pending = false;
+	else
+		state->head += state->head == head;
 	spin_unlock(&state->lock);
+	if (dev->pvrdma)
+		wake_up(&state->done_wait); /* there is room */
 }
 
 /* Starts a generation: the guest's requests to the last one are void. */
@@ -241,6 +362,7 @@ static void begin_reset(struct vrdma_state *state)
 	state->condition = state->abandoned ? VRDMA_FATAL : VRDMA_RESETTING;
 	vrdma_handover_forget(state);
 	state->head = state->tail;
+	state->done = state->tail;
 	state->doorbell_pending = false;
 	state->revoked_pending = false;
 	state->reset_pending = true;
@@ -259,6 +381,7 @@ static void finish_reset(struct vrdma_device *dev)
 	vrdma_irqs_reset(dev);
 	vrdma_window_disable(dev);
 	wake_up_interruptible(&dev->state.wait);
+	wake_up(&dev->state.done_wait);
 }
 
 /* A reset that the VM asked for. */
@@ -344,7 +467,7 @@ void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size
 	rt_mutex_unlock(&state->reset_lock);
 
 	if (resets && was_enabled)
-		vrdma_irq_raise(dev, 0);
+		tell_driver(dev);
 	if (resets)
 		vrdma_pins_settle(&dev->window);
 }
@@ -377,7 +500,7 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 	rt_mutex_unlock(&state->reset_lock);
 
 	if (recovered)
-		vrdma_irq_raise(dev, 0);
+		tell_driver(dev);
 	return ret;
 }
 
@@ -402,6 +525,7 @@ int vrdma_adopt(struct vrdma_device *dev)
 		resets = !state->handover.awaited || state->condition != VRDMA_HANDED_OVER;
 		state->mediated = true;
 		state->handover.awaited = false;
+		state->done = state->head; /* the predecessor has executed all that it has read */
 	}
 	if (resets) {
 		state->abandoned = false;
@@ -413,6 +537,7 @@ int vrdma_adopt(struct vrdma_device *dev)
 	if (resets)
 		finish_reset(dev);
 	rt_mutex_unlock(&state->reset_lock);
+	wake_up(&state->done_wait);
 	return ret;
 }
 
@@ -433,9 +558,10 @@ static bool mark_abandoned(struct vrdma_state *state)
 static void tell_abandoned(struct vrdma_device *dev, bool fatal)
 {
 	if (fatal)
-		vrdma_irq_raise(dev, 0);
+		tell_driver(dev);
 	wake_up_interruptible(&dev->state.wait);
 	wake_up(&dev->state.step_wait);
+	wake_up(&dev->state.done_wait);
 }
 
 /*
@@ -497,7 +623,8 @@ void vrdma_fail(struct vrdma_device *dev)
 	rt_mutex_lock(&state->reset_lock);
 	vrdma_window_disable(dev);
 	rt_mutex_unlock(&state->reset_lock);
-	vrdma_irq_raise(dev, 0);
+	tell_driver(dev);
+	wake_up(&state->done_wait);
 }
 
 /* Steps of a migration. */
@@ -606,4 +733,5 @@ void vrdma_state_remove(struct vrdma_device *dev)
 	vrdma_handover_cancel(dev);
 	wake_up_interruptible(&state->wait);
 	wake_up(&state->step_wait);
+	wake_up(&state->done_wait);
 }

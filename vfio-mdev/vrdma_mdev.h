@@ -11,6 +11,7 @@
  *   config.c     its PCI configuration space
  *   region.c     its VFIO regions, and the dispatch of accesses to them
  *   registers.c  BAR0: registers and the kick page
+ *   pvrdma.c     VMware's device: writes that the mediator executes before they return
  *   irq.c        interrupts
  *   doorbells.c  BAR2: doorbell pages
  *   window.c     the guest's memory as the mediator sees it
@@ -43,6 +44,8 @@
 #include "vrdma/device.h"
 #include "vrdma/mdev.h"
 #include "vrdma/pci_config.h"
+#include "vrdma/pvrdma/pci_config.h"
+#include "vrdma/pvrdma/queue.h"
 
 #include "compat.h"
 
@@ -91,6 +94,7 @@ enum vrdma_condition {
 };
 
 struct vrdma_write {
+	u32 type; /* VRDMA_MDEV_MESSAGE_WRITE or _DOORBELL */
 	u32 offset;
 	u32 value;
 };
@@ -120,6 +124,8 @@ struct vrdma_state {
 	bool share_pending;
 	u32 generation; /* of resets */
 	u32 head, tail; /* free-running indexes into writes */
+	u32 done;	/* of VMware's device: writes before this index are executed */
+	wait_queue_head_t done_wait;
 	struct vrdma_write writes[VRDMA_MDEV_MAX_MESSAGES];
 	struct eventfd_ctx *kick;
 	u8 mac[6];
@@ -205,6 +211,7 @@ struct vrdma_device {
 	u32 type;
 	u32 vectors;
 	u32 doorbell_pages;
+	bool pvrdma; /* VMware's device */
 
 	__le32 *shadow;
 	void *doorbells; /* one VM's: see doorbells.c */
@@ -257,6 +264,9 @@ void vrdma_state_init(struct vrdma_device *dev);
 u32 vrdma_state_status(struct vrdma_device *dev);
 bool vrdma_state_defunct(struct vrdma_device *dev);
 void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value);
+bool vrdma_state_fatal(struct vrdma_device *dev);
+bool vrdma_state_post(struct vrdma_device *dev, struct vrdma_write write, bool executed);
+int vrdma_write_done(struct vrdma_device *dev, u32 number);
 void vrdma_state_doorbell(struct vrdma_device *dev);
 void vrdma_state_set_share(struct vrdma_device *dev, unsigned int which, bool set, u64 value);
 void vrdma_state_revoked(struct vrdma_device *dev, u32 first, u32 last);
@@ -311,6 +321,12 @@ int vrdma_region_mmap(struct vfio_device *vdev, struct vm_area_struct *vma);
 ssize_t vrdma_registers_read(struct vrdma_device *dev, char __user *buf, size_t count, u64 offset);
 ssize_t vrdma_registers_write(struct vrdma_device *dev, const char __user *buf, size_t count,
 			      u64 offset);
+
+/* pvrdma.c */
+__le32 vrdma_pvrdma_read(struct vrdma_device *dev, u32 offset);
+void vrdma_pvrdma_write(struct vrdma_device *dev, u32 offset, u32 value);
+ssize_t vrdma_pvrdma_ring(struct vrdma_device *dev, const char __user *buf, size_t count,
+			  u64 offset);
 
 /* doorbells.c */
 void *vrdma_doorbells_alloc(const struct vrdma_device *dev);

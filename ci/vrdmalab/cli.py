@@ -99,7 +99,7 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
     up.add_argument("--sockets", type=_directory, metavar="DIR",
                     help="boot guests without hosts, whose devices are behind sockets of a vrdmad in this directory")
     up.add_argument("--pvrdma", type=_directory, metavar="MODULE",
-                    help="these devices are VMware's: guests get this driver for them (ci/pvrdma-module)")
+                    help="the guests' devices are VMware's: guests get this driver for them (ci/pvrdma-module)")
     up.add_argument("--pvrdma-guests", type=_up_to(topology.MAX_GUESTS), metavar="N",
                     help="only those of so many guests, from guest0 on; the others' are vrdma's")
     up.add_argument("--movable", action="store_true", help="boot guests that can move to another host")

@@ -43,7 +43,7 @@ while systemctl is-active --quiet "$NAME"; do sleep 0.05; done
 
 CREATE_MDEV = """
 device=/sys/bus/mdev/devices/$UUID
-[ -d "$device" ] || echo "$UUID" >"$(echo /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE")/create"
+[ -d "$device" ] || echo "$UUID" >"$(echo /sys/class/mdev_bus/*/mdev_supported_types/vrdma-"$TYPE")/create"
 echo "$MAC" >"$device/mac"
 echo "$ADDRESSES" >"$device/addresses"
 """
@@ -58,6 +58,15 @@ echo "no $DEVICE under /sys/class/infiniband; the kernel says:" >&2
 dmesg | tail -n 30 >&2
 exit 1
 """
+
+
+# PVRDMA's driver looks for the NIC in function 0 of its own slot.
+NIC_SLOT = "10.0"
+PVRDMA_SLOT = "10.1"
+
+
+def nic(guest: GuestNames, shape: Shape) -> str:
+    return f"vmxnet3,addr={NIC_SLOT},multifunction=on" if shape.has_pvrdma(guest) else "virtio-net-pci"
 
 
 def directory(guest: Guest) -> str:
@@ -75,29 +84,31 @@ def _monitor(shape: Shape) -> str:
 
 
 def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[str]:
-    where, release = directory(guest), shape.release(guest)
+    where, system = directory(guest), shape.system(guest)
+    vhost = "off" if shape.has_pvrdma(guest) else "on"
     command = [
         _monitor(shape), "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
         # A host's HCA can register only memory that is a file.
         "-object", f"memory-backend-memfd,id=ram,size={shape.guest_memory}M,share=on", "-m", str(shape.guest_memory),
         "-machine", "pc,memory-backend=ram", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
-        "-kernel", f"/boot/{release}/vmlinux", "-initrd", f"/boot/{release}/initrd.img",
+        "-kernel", f"/boot/{system}/vmlinux", "-initrd", f"/boot/{system}/initrd.img",
         "-append", kernel_arguments(guest),
         "-serial", "stdio",
         "-qmp", f"unix:{where}/qmp,server=on,wait=off",
         "-monitor", f"unix:{where}/hmp,server=on,wait=off",
-        "-drive", f"if=none,id=root,file={shape.disk(release)},format=raw,readonly=on",
+        "-drive", f"if=none,id=root,file={shape.disk(shape.release(guest))},format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=root",
-        "-fsdev", f"local,id=lab,path={SHARES}/{release},security_model=none,readonly=on,multidevs=remap",
+        "-fsdev", f"local,id=lab,path={SHARES}/{system},security_model=none,readonly=on,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
-        "-netdev", f"tap,id=lan,ifname=tap-{guest.name},script=no,downscript=no,vhost=on",
-        "-device", f"virtio-net-pci,netdev=lan,mac={guest.mac},romfile=",
+        "-netdev", f"tap,id=lan,ifname=tap-{guest.name},script=no,downscript=no,vhost={vhost}",
+        "-device", f"{nic(guest, shape)},netdev=lan,mac={guest.mac},romfile=",
         "-device", f"vhost-vsock-pci,guest-cid={guest.cid}",
         "-device", "pvpanic-pci", "-action", "panic=exit-failure",
     ]  # fmt: skip
     if with_vrdma:
         device = f"vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{guest.uuid}"
-        command += ["-device", device + (",enable-migration=on" if shape.movable else "")]
+        place = f",addr={PVRDMA_SLOT}" if shape.has_pvrdma(guest) else ""
+        command += ["-device", device + place + (",enable-migration=on" if shape.movable else "")]
     if incoming:
         command += ["-incoming", "defer"]
     return command
@@ -105,8 +116,8 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[
 
 def _create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
     """Creates an mdev as an operator would, unless it exists. It gets the MAC of the guest's NIC, to pair the two."""
-    script(guest.host.name, host, CREATE_MDEV, f"create {guest.name}'s mdev", TYPE=shape.type, UUID=guest.uuid,
-           MAC=guest.mac, ADDRESSES=addresses_on_uplink(shape))
+    script(guest.host.name, host, CREATE_MDEV, f"create {guest.name}'s mdev", TYPE=shape.type_of(guest),
+           UUID=guest.uuid, MAC=guest.mac, ADDRESSES=addresses_on_uplink(shape))
 
 
 def remove_mdev(guest: Guest, host: Address) -> None:

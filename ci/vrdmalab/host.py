@@ -202,7 +202,7 @@ mkdir -p /run/vrdma-lab
 START_MEDIATOR = """
 systemd-sysusers
 if systemctl start vrdmad; then
-    set -- /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE"
+    set -- /sys/class/mdev_bus/*/mdev_supported_types/vrdma-"$TYPE"
     [ ! -d "$1" ] || exit 0
 fi
 echo "no mdev type *-$TYPE appears under /sys/class/mdev_bus; vrdmad and the kernel say:" >&2

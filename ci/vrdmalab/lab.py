@@ -122,7 +122,8 @@ def _guest_systems(state: State, image: images.Image) -> dict[str, share.System]
     if not shape.pvrdma:
         return guests
     stock = share.System(guests[shape.guest_releases[0]].kernel, None, Path(shape.pvrdma))
-    wanted = {shape.system(guest) for guest in topology.hosts(shape) if isinstance(guest, SocketGuest)}
+    vms = [*topology.guests(shape), *(vm for vm in topology.hosts(shape) if isinstance(vm, SocketGuest))]
+    wanted = {shape.system(guest) for guest in vms}
     return {name: system for name, system in {**guests, topology.PVRDMA: stock}.items() if name in wanted}
 
 

@@ -20,14 +20,7 @@ MAX_GUESTS = 2
 DOOR = "eth1"
 
 
-# PVRDMA's driver looks for the NIC in function 0 of its own slot.
-NIC_SLOT = "10.0"
-PVRDMA_SLOT = "10.1"
-
-
 def check(shape: Shape) -> None:
-    if shape.pvrdma and not shape.sockets:
-        raise LabError("--pvrdma needs --sockets")
     if shape.pvrdma_guests is not None and not shape.pvrdma:
         raise LabError("--pvrdma-guests needs --pvrdma")
     if not shape.sockets:
@@ -52,15 +45,14 @@ def _cable(guest: SocketGuest) -> str:
 
 
 def _nic(guest: SocketGuest, shape: Shape) -> str:
-    place = f"vmxnet3,addr={NIC_SLOT},multifunction=on" if shape.has_pvrdma(guest) else "virtio-net-pci"
-    return f"{place},netdev=lan,mac={guest.mac},romfile="
+    return f"{guests.nic(guest, shape)},netdev=lan,mac={guest.mac},romfile="
 
 
 def _device(guest: SocketGuest, shape: Shape) -> str:
     device: dict[str, object] = {"driver": "vfio-user-pci", "id": "vrdma",
                                  "socket": {"type": "unix", "path": socket(shape, guest)}}
     if shape.has_pvrdma(guest):
-        device |= {"addr": PVRDMA_SLOT, "x-no-posted-writes": True}
+        device |= {"addr": guests.PVRDMA_SLOT, "x-no-posted-writes": True}
     return json.dumps(device)
 
 

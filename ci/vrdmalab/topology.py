@@ -77,6 +77,9 @@ class Shape:
     def has_pvrdma(self, guest: "GuestNames") -> bool:
         return self.pvrdma is not None and (self.pvrdma_guests is None or guest.index < self.pvrdma_guests)
 
+    def type_of(self, guest: "GuestNames") -> str:
+        return f"pvrdma-{self.type}" if self.has_pvrdma(guest) else self.type
+
     def system(self, guest: "GuestNames") -> str:
         """What the guest boots: its release, or one without anything of vrdma's."""
         return PVRDMA if self.has_pvrdma(guest) else self.release(guest)
@@ -175,7 +178,9 @@ def mediator_config(shape: Shape) -> str:
     if shape.hosts != 2:
         return ""
     vlans = 'vlans = ["1-4094"]\n'
-    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\n{vlans}\n[types.{shape.type}]\nuplink = "{FIRST_CABLE}"\n{vlans}'
+    types = dict.fromkeys(shape.type_of(guest) for guest in guests(shape))
+    bindings = [f'\n[types.{name}]\nuplink = "{FIRST_CABLE}"\n{vlans}' for name in types]
+    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\n{vlans}{"".join(bindings)}'
 
 
 def addresses_on_uplink(shape: Shape) -> str:

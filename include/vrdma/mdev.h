@@ -9,16 +9,20 @@
  * VRDMA_MDEV_OPEN_DEVICE. If it closes the fd, the parent and its devices stay, marked FATAL, for
  * the next mediator that registers the same name. If no device is left, the parent goes too.
  *
- * The module waits for the mediator only during a step of a migration, and then for some seconds at
- * most. It answers register reads from the shadow page and queues register writes for read() on the
- * device fd. Before a reset or close returns, it takes guest memory (the window) away from the
- * mediator. STATUS does not always come from the shadow page: it reads 0 during a reset, and FATAL
- * while the device is marked FATAL.
+ * The module waits for the mediator only during a step of a migration, and when the driver of
+ * VMware's device writes to it, and then for some seconds at most. It answers register reads from
+ * the shadow page and queues register writes for read() on the device fd. Before a reset or close
+ * returns, it takes guest memory (the window) away from the mediator. STATUS does not always come
+ * from the shadow page: it reads 0 during a reset, and FATAL while the device is marked FATAL.
  *
  * A device is FATAL when its mediator has gone (has closed either fd), unless it was handed over.
  * Its old device fd then fails with ENODEV and polls as HUP, as it does once the device is removed.
  * The module raises vector 0 when it marks a device FATAL, and at the RESET_DONE by which a new
  * mediator takes over a FATAL device that a VM has open.
+ *
+ * VMware's device (pvrdma/device.h) has other BARs. Its doorbells are messages, and the guest
+ * cannot map them. It has no STATUS: while it is FATAL, ERROR reads EIO, and no interrupt tells of
+ * it.
  */
 #ifndef VRDMA_MDEV_H
 #define VRDMA_MDEV_H
@@ -29,10 +33,10 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 7
+#define VRDMA_MDEV_ABI_VERSION 8
 /* Directory of the module's device in sysfs. Its file "abi_version" has the number above. */
 #define VRDMA_MDEV_SYSFS "/sys/class/misc/vrdma_mdev"
-#define VRDMA_MDEV_MAX_TYPES 8
+#define VRDMA_MDEV_MAX_TYPES 16
 #define VRDMA_MDEV_NAME_SIZE 16
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128
 #define VRDMA_MDEV_ADDRESSES_SIZE 512
@@ -47,15 +51,18 @@
 struct vrdma_mdev_type {
 	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-]: the type is <driver>-<name> */
 	char description[VRDMA_MDEV_DESCRIPTION_SIZE];
-	__u32 max_instances;  /* 1..4096 */
-	__u32 doorbell_pages; /* a power of two, 2..4096 */
-	__u32 vectors;	      /* 2..VRDMA_MAX_VECTORS */
-	__u32 reserved;
+	__u32 max_instances;	  /* 1..4096 */
+	__u32 doorbell_pages;	  /* a power of two, 2..4096 */
+	__u32 vectors;		  /* 2..VRDMA_MAX_VECTORS; VMware's device uses three of them */
+	__u32 personality;	  /* VRDMA_MDEV_PERSONALITY_* */
 	__aligned_u64 max_pinned; /* bytes of guest memory pinned at a time, for each device */
 	/* The uplink of its devices until "uplink" is written: one of those below, or none */
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_type, 184);
+/* What its devices are to their guests: vrdma's own device, or VMware's */
+#define VRDMA_MDEV_PERSONALITY_VRDMA 0
+#define VRDMA_MDEV_PERSONALITY_PVRDMA 1
 
 struct vrdma_mdev_register {
 	__u32 abi_version;
@@ -67,7 +74,7 @@ struct vrdma_mdev_register {
 	/* Uplinks for devices: printable ASCII without '/', and neither ".", ".." nor "none" */
 	char uplinks[VRDMA_MDEV_MAX_UPLINKS][VRDMA_MDEV_UPLINK_SIZE];
 };
-VRDMA_CHECK_SIZE(struct vrdma_mdev_register, 2528);
+VRDMA_CHECK_SIZE(struct vrdma_mdev_register, 4000);
 
 /* read() on the /dev/vrdma_mdev fd: whole events, EAGAIN when there is none, pollable. */
 struct vrdma_mdev_event {
@@ -132,17 +139,24 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 1112);
  * If more than VRDMA_MDEV_MAX_MESSAGES register writes are unread, further ones are dropped and the
  * device is marked FATAL. The module keeps one pending flag for each of the other kinds, so there
  * is always room for them. Order: SHARE, which a reset does not change; RESET, which voids all that
- * came before it; REVOKED; register writes; ADMIN_DOORBELL; STEP.
+ * came before it; REVOKED; register writes and doorbells; ADMIN_DOORBELL; STEP.
+ *
+ * A write to VMware's device waits until there is room. If there is none, or if the mediator does
+ * not execute a register's write, for VRDMA_MDEV_WRITE_MS, the device is marked FATAL.
  */
 struct vrdma_mdev_message {
 	__u32 type; /* VRDMA_MDEV_MESSAGE_* */
-	/* WRITE: register. STEP: VRDMA_MDEV_STEP_*. REVOKED: the first page, its IOVA / page size
+	/*
+	 * WRITE: register. STEP: VRDMA_MDEV_STEP_*. REVOKED: the first page, its IOVA / page size.
+	 * DOORBELL: that of the UAR's word in its BAR
 	 */
 	__u32 offset;
-	/* WRITE: value. RESET: generation to acknowledge. STEP: its number. REVOKED: the last page
+	/*
+	 * WRITE, DOORBELL: value. RESET: generation to acknowledge. STEP: its number. REVOKED: the
+	 * last page
 	 */
 	__u32 value;
-	__u32 reserved;
+	__u32 number; /* WRITE to VMware's device: for VRDMA_MDEV_WRITE_DONE. Else 0 */
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_MESSAGE_WRITE 1
@@ -164,7 +178,13 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
  * it unmaps more before the message is read, the range covers that, too. A range may be told twice.
  */
 #define VRDMA_MDEV_MESSAGE_REVOKED 6
+/*
+ * Of VMware's device, if it tells of a QP's WQEs or asks for an event. Equal ones that follow each
+ * other may be one message.
+ */
+#define VRDMA_MDEV_MESSAGE_DOORBELL 7
 #define VRDMA_MDEV_MAX_MESSAGES 256
+#define VRDMA_MDEV_WRITE_MS VRDMA_ADMIN_TIMEOUT_MS
 
 /*
  * Migration, by VFIO's protocol version 2. The module has the protocol's states; the mediator
@@ -299,9 +319,16 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_file, 32);
 #define VRDMA_MDEV_FILE _IOWR('v', 0x9b, struct vrdma_mdev_file)
 
 /*
+ * Argument: the number of a WRITE to VMware's device. That write is executed, and so are all before
+ * it, and the VM goes on. ESTALE: it is so already, or a reset has made the write void. A mediator
+ * that takes over a device (VRDMA_MDEV_TAKE_OVER) need not tell it of what was read before.
+ */
+#define VRDMA_MDEV_WRITE_DONE _IO('v', 0x9c)
+
+/*
  * mmap offsets of the device fd; shared mappings only.
- *   SHADOW     read-write, page 0 of BAR0 as the guest reads it
- *   DOORBELLS  read-write, BAR2
+ *   SHADOW     read-write, page 0 of BAR0, or VMware's BAR1, as the guest reads it
+ *   DOORBELLS  read-write, BAR2; with VMware's device, pages of the mediator's own
  *   INFO       read-only, struct vrdma_mdev_info_page
  *   WINDOW     read-write, the guest's IOVA space: WINDOW + n shows IOVA n. The first touch (access
  *              by the mediator) of a page pins it. A touch where the guest has no memory, beyond

@@ -86,6 +86,7 @@ class Device final : public hca::SliceHost, private Personality::Owner {
     // restore() resets the device.
     void freeze();
     void thaw();
+    bool frozen() const noexcept { return frozen_; }
     // False if the control thread has died while it changed the device's objects: then they cannot
     // be saved.
     bool is_whole() const noexcept { return !changes_; }

@@ -12,6 +12,12 @@ from .process import Process, Record
 PVRDMA_DEVICE = "vmw_pvrdma0"
 
 
+def pvrdma_options() -> list[str]:
+    """Options for a lab whose guests have VMware's device."""
+    module = subprocess.run([PROJECT / "ci/pvrdma-module"], check=True, stdout=subprocess.PIPE, text=True)
+    return ["--pvrdma", module.stdout.strip()]
+
+
 class NoWires:
     """The guests have a network of their own, and their devices need none."""
 
@@ -59,8 +65,7 @@ class PvrdmaSockets(Sockets):
     """Their devices are VMware's. Linux's driver and Debian's provider are in the guests."""
 
     def __init__(self, record: Record, options: list[str]) -> None:
-        module = subprocess.run([PROJECT / "ci/pvrdma-module"], check=True, stdout=subprocess.PIPE, text=True)
-        super().__init__(record, ["--pvrdma", module.stdout.strip(), *options])
+        super().__init__(record, [*pvrdma_options(), *options])
 
     def _binding(self, name: str) -> str:
         return f'{super()._binding(name)}personality = "pvrdma"\n'

@@ -57,7 +57,8 @@ TEST(hca_refuses_bad_registrations) {
     CHECK_EQ(register_changed([](Spec& s) { s.types[0].doorbell_pages = 8192; }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { s.types[0].vectors = 1; }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { s.types[0].vectors = VRDMA_MAX_VECTORS + 1; }), EINVAL);
-    CHECK_EQ(register_changed([](Spec& s) { s.types[0].reserved = 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].personality = 2; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[pvrdma_type].vectors = 2; }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { s.types[0].max_pinned = 0; }), EINVAL);
     CHECK(!exists(hca_path()));
     CHECK_EQ(register_errno(test_hca()), 0);
@@ -195,6 +196,7 @@ TEST(hca_is_adopted_with_its_devices) {
         hca.added();
     }
     CHECK_EQ(register_changed([](vrdma_mdev_register& s) { s.types[0].vectors++; }), EINVAL);
+    CHECK_EQ(register_changed([](vrdma_mdev_register& s) { s.types[0].personality = 1; }), EINVAL);
     CHECK_EQ(register_changed([](vrdma_mdev_register& s) { s.types[1].max_pinned *= 2; }), EINVAL);
     const Hca hca;
     CHECK(hca.added() != hca.added());

@@ -14,11 +14,12 @@
 #include "vrdma/mdev.h"
 
 /*
- * The HCA "vrdmatest" with the types "small" (few pages may be pinned) and "large". Its uplinks are
- * "wan", the default of the type "large", and "eth1.7".
+ * The HCA "vrdmatest" with the types "small" (few pages may be pinned), "large", and "pvrdma", for
+ * VMware's device. Its uplinks are "wan", the default of the type "large", and "eth1.7".
  */
 constexpr uint32_t small_type = 0;
 constexpr uint32_t large_type = 1;
+constexpr uint32_t pvrdma_type = 2;
 constexpr uint32_t small_instances = 2;
 constexpr uint32_t small_vectors = 4;
 constexpr uint32_t small_doorbell_pages = 4;

@@ -15,6 +15,7 @@
 
 #include "mediator/base/rate.h"
 #include "mediator/control/config/number_lists.h"
+#include "vrdma/pvrdma/device.h"
 
 namespace vrdma::control {
 namespace {
@@ -77,6 +78,24 @@ void read_port_speed(Section& section, verbs::PortSpeed& speed) {
                        "such as \"4x EDR\"");
     }
     speed = *parsed;
+}
+
+// PVRDMA's driver uses three vectors, and cuts handles of QPs to 16 bits.
+void read_personality(Section& section, const verbs::Limits& limits, std::string_view whose,
+                      PersonalityKind& personality) {
+    constexpr std::string_view key = "personality";
+    std::string text = personality == PersonalityKind::pvrdma ? "pvrdma" : "vrdma";
+    section.text(key, text);
+    if (text != "vrdma" && text != "pvrdma") {
+        section.refuse(key, R"("vrdma" or "pvrdma")");
+    }
+    personality = text == "pvrdma" ? PersonalityKind::pvrdma : PersonalityKind::vrdma;
+    if (personality == PersonalityKind::pvrdma &&
+        (limits.vectors < PVRDMA_VECTORS || limits.max_qp >= PVRDMA_MAX_QP)) {
+        section.refuse(key, fmt::format(R"("vrdma", as {} has fewer than {} vectors, or {} QPs )"
+                                        "or more",
+                                        whose, PVRDMA_VECTORS, PVRDMA_MAX_QP));
+    }
 }
 
 void read_pkeys(Section& section, PKeys& pkeys) {

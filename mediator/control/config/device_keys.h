@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "mediator/control/config/config.h"
 #include "mediator/control/config/section.h"
@@ -20,6 +21,9 @@ void read_classes(Section& section, hca::TrafficClasses& traffic_classes,
 void read_port_speed(Section& section, verbs::PortSpeed& speed);
 void read_pkeys(Section& section, PKeys& pkeys);
 void read_share(Section& section, hca::Share& share);
+// PVRDMA's driver needs some of the limits: `whose` says whose they are.
+void read_personality(Section& section, const verbs::Limits& limits, std::string_view whose,
+                      PersonalityKind& personality);
 // At most what the type allows.
 void read_quotas(Section& section, const verbs::Limits& limits, verbs::Quotas& quotas);
 // The versions of RoCE that a device may use on an Ethernet uplink.

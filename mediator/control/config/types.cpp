@@ -63,7 +63,6 @@ void read_type(Section& section, const Config& config, DeviceType& type) {
     read_port_speed(section, type.port_speed);
     read_pkeys(section, type.pkeys);
     read_share(section, type.share);
-    section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
         section.refuse("doorbell_pages", "a power of two from 2 to 4096");
     }
@@ -72,6 +71,19 @@ void read_type(Section& section, const Config& config, DeviceType& type) {
     limits.max_mr_size = mr_size_mib << 20;
     limits.max_memory = memory_mib << 20;
     set_vectors(limits, vectors);
+    read_personality(section, limits, "it", type.personality);
+    section.finish();
+}
+
+// For guests with VMware's driver, which cuts handles of QPs to 16 bits.
+DeviceType for_pvrdma(DeviceType type) {
+    constexpr std::uint32_t most_qps = 1 << 15;
+    type.name = "pvrdma-" + type.name;
+    type.personality = PersonalityKind::pvrdma;
+    type.limits.max_qp = std::min(type.limits.max_qp, most_qps);
+    type.limits.max_srq = std::min(type.limits.max_srq, most_qps);
+    type.limits.max_cq = std::min(type.limits.max_cq, 2 * most_qps);
+    return type;
 }
 
 } // namespace
@@ -86,6 +98,9 @@ std::vector<DeviceType> default_types() {
     set_vectors(types[0].limits, 4);
     set_vectors(types[1].limits, 16);
     set_vectors(types[2].limits, VRDMA_MAX_VECTORS);
+    for (std::size_t i = 0; i < 3; ++i) {
+        types.push_back(for_pvrdma(types[i]));
+    }
     return types;
 }
 

@@ -15,7 +15,6 @@
 #include "mediator/control/config/names.h"
 #include "mediator/control/config/readers.h"
 #include "mediator/control/config/users.h"
-#include "vrdma/pvrdma/device.h"
 
 namespace vrdma::control {
 namespace {
@@ -77,30 +76,6 @@ void read_socket(Section& section, VfioUserDevice& device) {
     }
 }
 
-// PVRDMA's driver uses three vectors. It cuts handles of QPs to 16 bits, and cannot share a
-// device's addresses with other functions.
-void read_personality(Section& section, const DeviceType& type, VfioUserDevice& device) {
-    constexpr std::string_view key = "personality";
-    std::string text = "vrdma";
-    section.text(key, text);
-    if (text != "vrdma" && text != "pvrdma") {
-        section.refuse(key, R"("vrdma" or "pvrdma")");
-    }
-    if (text == "vrdma") {
-        return;
-    }
-    device.personality = PersonalityKind::pvrdma;
-    if (device.clients != 1) {
-        section.refuse(key, R"("vrdma", as the device has several clients)");
-    }
-    if (type.limits.vectors < PVRDMA_VECTORS || type.limits.max_qp >= PVRDMA_MAX_QP) {
-        section.refuse(key,
-                       fmt::format(R"("vrdma", as the type '{}' has fewer than {} vectors, or )"
-                                   "{} QPs or more",
-                                   type.name, PVRDMA_VECTORS, PVRDMA_MAX_QP));
-    }
-}
-
 VfioUserDevice read_vfio_user(Section& section, const Config& config) {
     VfioUserDevice device;
     section.text("name", device.name);
@@ -135,7 +110,13 @@ VfioUserDevice read_vfio_user(Section& section, const Config& config) {
         std::ranges::count(config.uplinks, device.identity.uplink, &UplinkOptions::name) != 0,
         device.protocols);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);
-    read_personality(section, *type, device);
+    device.personality = type->personality;
+    read_personality(section, type->limits, fmt::format("the type '{}'", type->name),
+                     device.personality);
+    // It cannot share a device's addresses with other functions.
+    if (device.personality == PersonalityKind::pvrdma && device.clients != 1) {
+        section.refuse("personality", R"("vrdma", as the device has several clients)");
+    }
     std::uint64_t window_gib = device.window >> 30;
     section.integer("window_gib", window_gib, 1, 16384);
     device.window = window_gib << 30;

@@ -28,7 +28,7 @@ TEST(Config, DefaultsHoldWithoutAnything) {
     ASSERT_TRUE(config);
     EXPECT_EQ(config->name, "vrdma");
     EXPECT_EQ(config->log_level, spdlog::level::info);
-    ASSERT_EQ(config->types.size(), 3u);
+    ASSERT_EQ(config->types.size(), 6u);
     EXPECT_EQ(config->types[2].name, "large");
     EXPECT_EQ(config->types[2].limits.max_qp, 65536u);
     EXPECT_EQ(config->types[2].limits.max_mr, 262144u);
@@ -108,10 +108,12 @@ TEST(Config, ADeviceOnAnUplinkMayHaveOneProtocol) {
 TEST(Config, ANewTypeBeginsAsACopyOfSmall) {
     const auto config = parse_config("[types.tiny]\nmax_qp = 4\n");
     ASSERT_TRUE(config);
-    ASSERT_EQ(config->types.size(), 4u);
-    EXPECT_EQ(config->types[3].name, "tiny");
-    EXPECT_EQ(config->types[3].limits.max_qp, 4u);
-    EXPECT_EQ(config->types[3].limits.max_cq, default_types()[0].limits.max_cq);
+    ASSERT_EQ(config->types.size(), default_types().size() + 1);
+    const DeviceType& tiny = config->types.back();
+    EXPECT_EQ(tiny.name, "tiny");
+    EXPECT_EQ(tiny.limits.max_qp, 4u);
+    EXPECT_EQ(tiny.limits.max_cq, default_types()[0].limits.max_cq);
+    EXPECT_EQ(tiny.personality, PersonalityKind::vrdma);
 }
 
 TEST(Config, ErrorsNameTheKey) {
@@ -203,7 +205,28 @@ TEST(Config, Personalities) {
             "vfio_user[0].personality = \"pvrdma\": must be \"vrdma\", as the type 'odd' has "
             "fewer than 3 vectors, or 65535 QPs or more")
             << limit;
+        EXPECT_EQ(error_of(fmt::format("[types.odd]\n{}\npersonality = \"pvrdma\"", limit)),
+                  "types.odd.personality = \"pvrdma\": must be \"vrdma\", as it has fewer than 3 "
+                  "vectors, or 65535 QPs or more");
     }
+}
+
+// There is a type for VMware's driver beside each other one. A device behind a socket is what its
+// type says, or what it says itself.
+TEST(Config, TypesHavePersonalities) {
+    const auto types = default_types();
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(types[i + 3].name, "pvrdma-" + types[i].name);
+        EXPECT_EQ(types[i].personality, PersonalityKind::vrdma);
+        EXPECT_EQ(types[i + 3].personality, PersonalityKind::pvrdma);
+        EXPECT_LT(types[i + 3].limits.max_qp, 65535u);
+    }
+    const auto config = parse_config(
+        "[[vfio_user]]\nname = \"a\"\ntype = \"pvrdma-small\"\n"
+        "[[vfio_user]]\nname = \"b\"\ntype = \"pvrdma-small\"\npersonality = \"vrdma\"\n");
+    ASSERT_TRUE(config) << config.error();
+    EXPECT_EQ(config->vfio_user[0].personality, PersonalityKind::pvrdma);
+    EXPECT_EQ(config->vfio_user[1].personality, PersonalityKind::vrdma);
 }
 
 TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
@@ -216,7 +239,8 @@ TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
     EXPECT_EQ(error_of("vfio_user = 1"),
               "vfio_user = 1: must be tables that begin with [[vfio_user]]");
     EXPECT_EQ(error("type = \"huge\""),
-              "vfio_user[0].type = \"huge\": must be one of the types small, medium, large");
+              "vfio_user[0].type = \"huge\": must be one of the types small, medium, large, "
+              "pvrdma-small, pvrdma-medium, pvrdma-large");
     EXPECT_EQ(error("mode = \"999\""),
               "vfio_user[0].mode = \"999\": must be an octal mode such as \"0660\", at most 0777");
     EXPECT_EQ(error("mode = \"1777\""),
@@ -311,13 +335,13 @@ TEST(Config, ErrorsOfWhatTheParserLacksNameTheLine) {
     }
 }
 
-TEST(Config, EightTypesAtMost) {
+TEST(Config, SixteenTypesAtMost) {
     std::string text;
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 10; ++i) {
         text += fmt::format("[types.t{}]\n", i);
     }
     EXPECT_EQ(error_of(text), "");
-    EXPECT_EQ(error_of(text + "[types.t5]\n"), "types: there are 9, and at most 8 are allowed");
+    EXPECT_EQ(error_of(text + "[types.t10]\n"), "types: there are 17, and at most 16 are allowed");
 }
 
 TEST(Config, Uplinks) {

@@ -97,7 +97,7 @@ TEST(Reload, WhatTakesARestartIsNamedOnceAndStays) {
     EXPECT_EQ(take_anew(running, after), all);
     const Config& config = running.config;
     EXPECT_EQ(config.name, "rack-7");
-    EXPECT_EQ(config.types.size(), 3u);
+    EXPECT_EQ(config.types.size(), 6u);
     EXPECT_EQ(config.types[0].limits.max_qp, 16u);
     EXPECT_EQ(config.types[0].share.weight, 7u);
     ASSERT_EQ(config.vfio_user.size(), 2u);

@@ -71,7 +71,7 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
 Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
     activity_ = host.activity;
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
-                    host.gids);
+                    host.gids, type_.personality);
     device_->set_share(share_of(info, type_));
     migration_.emplace(host.loop, *device_, fd_.get(), longest_image(type_.limits));
     auto messages =
@@ -185,7 +185,12 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
     }
     switch (message.type) {
         case VRDMA_MDEV_MESSAGE_WRITE:
-            device_->write_register(message.offset, message.value);
+            on_write(message);
+            break;
+        case VRDMA_MDEV_MESSAGE_DOORBELL:
+            if (!device_->frozen()) {
+                device_->write_doorbell(message.offset, message.value);
+            }
             break;
         case VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL:
             device_->write_register(VRDMA_REG_ADMIN_DOORBELL, 0);
@@ -204,6 +209,18 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
             break;
         default:
             break;
+    }
+}
+
+// The VM waits for writes to VMware's device. One that the VM has stopped for a migration ignores
+// them, as its registers can reset it.
+void MdevDevice::on_write(const vrdma_mdev_message& message) {
+    const bool is_own = type_.personality == PersonalityKind::vrdma;
+    if (is_own || !device_->frozen()) {
+        device_->write_register(message.offset, message.value);
+    }
+    if (!is_own) {
+        ::ioctl(fd_.get(), VRDMA_MDEV_WRITE_DONE, message.number);
     }
 }
 

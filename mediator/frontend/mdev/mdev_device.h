@@ -56,6 +56,7 @@ class MdevDevice final : public HostPort {
     Result<> start(const Host& host, const vrdma_mdev_device_info& info);
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
+    void on_write(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
     void on_revoked(std::uint64_t first_page, std::uint64_t last_page);
     void on_step(std::uint32_t step, std::uint32_t number);

@@ -31,7 +31,8 @@ bool put_all(vrdma_mdev_register& request, std::span<const std::string> uplinks)
 }
 
 std::string description(const DeviceType& type) {
-    return fmt::format("{} QPs, {} CQs, {} MRs, {} user contexts, {} MiB pinned",
+    return fmt::format("{}{} QPs, {} CQs, {} MRs, {} user contexts, {} MiB pinned",
+                       type.personality == PersonalityKind::pvrdma ? "VMware's PVRDMA, " : "",
                        type.limits.max_qp, type.limits.max_cq, type.limits.max_mr,
                        type.limits.max_ucontext(), type.max_pinned >> 20);
 }
@@ -58,6 +59,9 @@ Result<vrdma_mdev_register> registration(const std::string& name, std::span<cons
         out.max_instances = types[i].max_instances;
         out.doorbell_pages = types[i].limits.doorbell_pages;
         out.vectors = types[i].limits.vectors;
+        out.personality = types[i].personality == PersonalityKind::pvrdma
+                              ? VRDMA_MDEV_PERSONALITY_PVRDMA
+                              : VRDMA_MDEV_PERSONALITY_VRDMA;
         out.max_pinned = types[i].max_pinned;
     }
     return request;

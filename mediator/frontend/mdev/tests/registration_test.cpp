@@ -41,11 +41,23 @@ TEST(Registration, NamesThatDoNotFitAreRefused) {
     EXPECT_FALSE(registration("vrdma", types, std::vector{too_long}));
 }
 
-TEST(Registration, OneToEightTypes) {
+TEST(Registration, SaysWhatATypeIsToItsGuests) {
+    std::vector<DeviceType> types(2, {"small", 1, 5 << 20, {}});
+    types[1].personality = PersonalityKind::pvrdma;
+    const auto request = registration("vrdma", types, {});
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->types[0].personality, VRDMA_MDEV_PERSONALITY_VRDMA);
+    EXPECT_EQ(request->types[1].personality, VRDMA_MDEV_PERSONALITY_PVRDMA);
+    EXPECT_STREQ(request->types[1].description,
+                 "VMware's PVRDMA, 256 QPs, 512 CQs, 2048 MRs, 15 user contexts, 5 MiB pinned");
+}
+
+TEST(Registration, OneToSixteenTypes) {
     const DeviceType type{"small", 1, 1, {}};
     EXPECT_FALSE(registration("vrdma", {}, {}));
-    EXPECT_TRUE(registration("vrdma", std::vector<DeviceType>(8, type), {}));
-    EXPECT_FALSE(registration("vrdma", std::vector<DeviceType>(9, type), {}));
+    EXPECT_TRUE(registration("vrdma", std::vector<DeviceType>(VRDMA_MDEV_MAX_TYPES, type), {}));
+    EXPECT_FALSE(
+        registration("vrdma", std::vector<DeviceType>(VRDMA_MDEV_MAX_TYPES + 1, type), {}));
 }
 
 TEST(Registration, AsManyUplinksAsTheModuleTakes) {
