@@ -125,7 +125,8 @@ Result<std::unique_ptr<hca::Slice>> Device::carve(const verbs::FunctionId& id) {
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
                              .max_mr = limits.max_mr,
-                             .format = personality_->queue_format()},
+                             .format = personality_->queue_format(),
+                             .loses_requests = !port_.keeps_doorbells()},
                             *this);
     if (!slice && slice.error() == std::errc::no_such_device) {
         log_.warn("there is no uplink '{}'", function_id_.identity().uplink);

@@ -28,6 +28,10 @@ class HostPort {
     // Whether the device may touch the guest's memory. If not, it cannot be enabled.
     virtual bool bus_master() const noexcept { return true; }
 
+    // Whether doorbells that are not shared with the poller wait for the device while it is saved.
+    // If not, they get lost.
+    virtual bool keeps_doorbells() const noexcept { return false; }
+
     // For any thread. raise() signals the vector. wake() makes the control thread call
     // Device::service() soon.
     virtual void raise(unsigned vector) noexcept = 0;

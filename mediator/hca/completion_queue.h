@@ -8,6 +8,7 @@
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
 #include "mediator/hca/translation.h"
+#include "vrdma/bits.h"
 
 namespace vrdma::hca {
 
@@ -30,13 +31,19 @@ struct CqSpec {
 
 struct CqState {
     std::uint32_t producer = 0;
-    // In place as VRDMA_CQ_ARM_SEQUENCE. For PVRDMA 1 if its guest has asked for an event, as
-    // arm_cq() tells; a later request may be lost on its way, so it counts as one that is open.
+    // In place as VRDMA_CQ_ARM_SEQUENCE. For PVRDMA: what its guest has asked for (arm_cq()), in
+    // the fields below.
     std::uint32_t fired = 0;
     std::uint32_t error = 0;  // 1: overrun, or the guest's index was out of range
     std::uint32_t events = 0; // the events that wait for room in their event queue
     static constexpr std::uint32_t completion_waits = 1;
     static constexpr std::uint32_t error_waits = 2;
+    // In `fired`. The guest has asked for an event at any time; for entries, or for solicited ones,
+    // since the last event; and how many entries there are since then, or all that fit.
+    static constexpr std::uint32_t uses_events = 1;
+    static constexpr std::uint32_t wants_any = 2;
+    static constexpr std::uint32_t wants_solicited = 4;
+    static constexpr std::uint32_t new_entries = VRDMA_MASK(31, 8);
 };
 
 class CompletionQueues {

@@ -63,6 +63,9 @@ struct SliceSpec {
     std::uint32_t max_cq = 0;
     std::uint32_t max_mr = 0;
     QueueFormat format = QueueFormat::vrdma;
+    // PVRDMA: requests for events may have been lost while the device was saved. So a restored CQ
+    // whose guest has ever asked for an event tells of all entries that the guest has not taken.
+    bool loses_requests = false;
 };
 
 // Upper bounds of the memory that a slice uses in this process per object, in bytes. The blocks of

@@ -47,6 +47,7 @@ class MdevDevice final : public HostPort {
     int kick_fd() const noexcept override { return kick_.fd(); }
     void raise(unsigned vector) noexcept override;
     void wake() noexcept override { wake_.signal(); }
+    bool keeps_doorbells() const noexcept override { return true; } // they are messages
     Activity* activity() noexcept override { return activity_; }
 
   private:

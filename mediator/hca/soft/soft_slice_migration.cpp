@@ -192,7 +192,7 @@ Result<> SoftSlice::restore_cq(Cqn id, const CqState& state) {
         if (cq == nullptr) {
             return fail(no_such_object);
         }
-        const auto restored = cq->restore(state);
+        const auto restored = cq->restore(state, core.loses_requests());
         if (restored) {
             core.announce_waiting(*cq, state);
         }

@@ -41,6 +41,8 @@ class GuestPort final : public HostPort {
     void note_faults() noexcept override { ++looks_at_faults_; }
     unsigned looks_at_faults() const { return looks_at_faults_; }
     Activity* activity() noexcept override { return &activity_; }
+    bool keeps_doorbells() const noexcept override { return keeps_doorbells_; }
+    void keep_doorbells() { keeps_doorbells_ = true; }
 
   private:
     std::unique_ptr<GuestMemory> memory_;
@@ -50,6 +52,7 @@ class GuestPort final : public HostPort {
     std::array<std::atomic<unsigned>, VRDMA_MAX_VECTORS> raised_{};
     std::atomic<unsigned> wakes_ = 0;
     unsigned looks_at_faults_ = 0;
+    bool keeps_doorbells_ = false;
     Activity activity_;
     EventFd kick_ = *EventFd::create();
 };

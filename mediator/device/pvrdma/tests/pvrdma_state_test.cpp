@@ -142,6 +142,40 @@ TEST_F(PvrdmaState, EventsAreNotLost) {
     expect_event();
 }
 
+// Where no doorbell gets lost, requests for events are as they were: an open one stays, for entries
+// of before and after, and no event comes that nobody has asked for.
+TEST_F(PvrdmaState, RequestsForEventsStayAsTheyWere) {
+    port.keep_doorbells();
+    set_up();
+    const auto receive = [&](std::uint64_t number) {
+        qp->post_recv(number, std::array{mr->sge(0, 8)});
+        peer.qp->post_send({});
+        EXPECT_EQ(wait_peer().status, IBV_WC_SUCCESS);
+        for (int i = 0; i < 100; ++i) {
+            hca->poll();
+        }
+    };
+    driver.arm(*cq);
+    hca->poll();
+    receive(1);
+    expect_event();
+    receive(2); // the guest has taken neither entry, and has not asked again
+    ASSERT_TRUE(bring_back(take_away()));
+    hca->poll();
+    EXPECT_FALSE(driver.completions().poll());
+    driver.arm(*cq);
+    expect_event(); // for the second one
+    EXPECT_EQ(wait_pv().wr_id, 1u);
+    EXPECT_EQ(wait_pv().wr_id, 2u);
+    driver.arm(*cq);
+    hca->poll();
+    ASSERT_TRUE(bring_back(take_away()));
+    hca->poll();
+    EXPECT_FALSE(driver.completions().poll());
+    receive(3);
+    expect_event();
+}
+
 // The rings of events go on where they were, and so does the mask of interrupts.
 TEST_F(PvrdmaState, EventRingsAndInterrupts) {
     set_up();

@@ -151,16 +151,21 @@ void CompletionQueue::event_written() noexcept {
 
 CqState CompletionQueue::save() const noexcept {
     return {.producer = producer_,
-            .fired = format_ == QueueFormat::pvrdma ? std::uint32_t{uses_events_} : fired_,
+            .fired = format_ == QueueFormat::pvrdma ? save_requests() : fired_,
             .error = failed_ ? 1u : 0u,
             .events = (completion_event.pending != 0 ? CqState::completion_waits : 0) |
                       (error_event.pending != 0 ? CqState::error_waits : 0)};
 }
 
-Result<> CompletionQueue::restore(const CqState& state) noexcept {
-    const std::uint32_t known_fired =
-        format_ == QueueFormat::pvrdma ? 1 : std::uint32_t{VRDMA_CQ_ARM_SEQUENCE};
-    if ((state.fired & ~known_fired) != 0 || state.error > 1 ||
+std::uint32_t CompletionQueue::save_requests() const noexcept {
+    const std::uint32_t new_ones = std::min(producer_ - reported_, untaken());
+    return (uses_events_ ? CqState::uses_events : 0) | (arm_ == Arm::any ? CqState::wants_any : 0) |
+           (arm_ == Arm::solicited ? CqState::wants_solicited : 0) |
+           VRDMA_SET(CqState::new_entries, new_ones);
+}
+
+Result<> CompletionQueue::restore(const CqState& state, bool loses_requests) noexcept {
+    if (state.error > 1 ||
         (state.events & ~(CqState::completion_waits | CqState::error_waits)) != 0) {
         return fail(std::errc::invalid_argument);
     }
@@ -168,15 +173,31 @@ Result<> CompletionQueue::restore(const CqState& state) noexcept {
     reported_ = state.producer;
     consumer_ = state.producer - depth_; // makes the next push read the guest's index
     failed_ = state.error != 0;
-    if (format_ == QueueFormat::vrdma) {
-        fired_ = state.fired;
+    if (format_ == QueueFormat::pvrdma) {
+        return restore_requests(state.fired, loses_requests);
+    }
+    fired_ = state.fired;
+    return (state.fired & ~VRDMA_CQ_ARM_SEQUENCE) == 0 ? Result<>{}
+                                                       : fail(std::errc::invalid_argument);
+}
+
+// It is not known which of the new entries were solicited, so all count as that.
+Result<> CompletionQueue::restore_requests(std::uint32_t saved, bool loses_requests) noexcept {
+    constexpr std::uint32_t wishes = CqState::wants_any | CqState::wants_solicited;
+    const std::uint32_t wish = saved & wishes;
+    if ((saved & ~(CqState::uses_events | wishes | CqState::new_entries)) != 0 || wish == wishes ||
+        (wish != 0 && (saved & CqState::uses_events) == 0)) {
+        return fail(std::errc::invalid_argument);
+    }
+    uses_events_ = (saved & CqState::uses_events) != 0;
+    last_solicited_ = producer_;
+    if (loses_requests) {
+        reported_ = producer_ - depth_;
+        arm_ = uses_events_ ? Arm::any : Arm::nothing;
         return {};
     }
-    // All entries that the guest has not taken count as new, and as solicited.
-    reported_ = producer_ - depth_;
-    last_solicited_ = producer_;
-    uses_events_ = state.fired != 0;
-    arm_ = uses_events_ ? Arm::any : Arm::nothing;
+    reported_ = producer_ - VRDMA_GET(CqState::new_entries, saved);
+    arm_ = wish == CqState::wants_any ? Arm::any : wish != 0 ? Arm::solicited : Arm::nothing;
     return {};
 }
 

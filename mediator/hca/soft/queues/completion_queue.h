@@ -75,8 +75,8 @@ class alignas(cache_line) CompletionQueue {
     void event_written() noexcept;
 
     CqState save() const noexcept;
-    // The caller announces the events that were waiting.
-    Result<> restore(const CqState& state) noexcept;
+    // The caller announces the events that were waiting. See SliceSpec for `loses_requests`.
+    Result<> restore(const CqState& state, bool loses_requests) noexcept;
 
     List<CqMember, &CqMember::hook> members;
     ListHook<CompletionQueue> pushed; // got entries; arm is to be read
@@ -99,6 +99,8 @@ class alignas(cache_line) CompletionQueue {
     }
     std::uint32_t untaken() const noexcept;
     bool wants_event_by_doorbell() const noexcept;
+    std::uint32_t save_requests() const noexcept;
+    Result<> restore_requests(std::uint32_t saved, bool loses_requests) noexcept;
 
     EventQueue* const eq_;
     const Cqn id_;

@@ -28,6 +28,7 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       qpns_{member_ != nullptr && member_->chooses_names() ? only_gsi : spec.qpns},
       mac_{spec.mac},
       format_{spec.format},
+      loses_requests_{spec.loses_requests},
       pages_{spec.doorbells},
       doorbells_{engine.scheduler(), engine.doorbells()},
       traffic_classes_{spec.traffic_classes},

@@ -43,6 +43,7 @@ class alignas(cache_line) SliceCore {
     RunQueue& run_queue() noexcept { return run_queue_; }
     Account& account() noexcept { return run_queue_.account; }
     QueueFormat format() const noexcept { return format_; }
+    bool loses_requests() const noexcept { return loses_requests_; }
     const QpnRange& qpns() const noexcept { return qpns_; }
     // The port to the network, or nullptr.
     NetworkPort* port() const noexcept { return port_; }
@@ -181,6 +182,7 @@ class alignas(cache_line) SliceCore {
     const QpnRange qpns_;
     const std::array<std::uint8_t, 6> mac_;
     const QueueFormat format_;
+    const bool loses_requests_;
     bool halted_ = false;
     bool frozen_ = false;
     bool paced_ = false;
