@@ -81,11 +81,11 @@ def user_access(guest0, guest1):
 @pytest.fixture(scope="module", params=["same", "rxe0"])
 def peer(request, guest1, device):
     """The peer in guest1: the device under test, or rxe."""
-    if request.param == "same":
+    if request.param == "rxe0":
+        with rxe_instead(guest1) as side:
+            yield side
+    else:
         yield Side(guest1, device)
-        return
-    with rxe_instead(guest1) as side:
-        yield side
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def talk(left: Endpoint, right: Endpoint, seed: int) -> None:
     assert left.qp.fetch_add(COUNT, left.send_cq, left.sge(0, 8), right.target()) == list(range(COUNT))
 
 
-@pytest.mark.parametrize("peer, how", [*(("vrdma0", how) for how in WEATHER), ("rxe0", "loss 1%")], indirect=["peer"])
+@pytest.mark.parametrize("peer, how", [*(("same", how) for how in WEATHER), ("rxe0", "loss 1%")], indirect=["peer"])
 def test_weather(meet, weather, record, how):
     """Disturbs the network while each side sends, writes, reads and counts in the other's memory; expects every byte to
     be right, and each message to arrive once."""
@@ -119,7 +119,7 @@ def test_weather(meet, weather, record, how):
         talk(right, left, seed + 4)
 
 
-@pytest.mark.parametrize("peer", ["vrdma0"], indirect=True)
+@pytest.mark.parametrize("peer", ["same"], indirect=True)
 def test_congestion(meet, weather, guest0, peer):  # noqa: F811
     """Has the network mark packets (ECN) as a congested one does, instead of losing them. Expects each side to send
     congestion notifications, the other to react to them, and every byte to be right."""
@@ -142,7 +142,7 @@ def cable(hosts):
     hosts[0].run(MEND)
 
 
-@pytest.mark.parametrize("peer", ["vrdma0"], indirect=True)
+@pytest.mark.parametrize("peer", ["same"], indirect=True)
 def test_outage(meet, cable):
     """Takes the network down for longer than the retries last. Expects the port of the device there to go down and come
     back, requests of both sides to fail by their retries, later requests to be flushed, and new queue pairs to work."""
@@ -165,7 +165,7 @@ def test_outage(meet, cable):
     assert left.sent() == right.received() == ["SUCCESS"]
 
 
-@pytest.mark.parametrize("peer", ["vrdma0"], indirect=True)
+@pytest.mark.parametrize("peer", ["same"], indirect=True)
 def test_short_outage(meet, cable):
     """Takes the network down for less time than the retries last, during a transfer; expects each message to arrive
     once."""
