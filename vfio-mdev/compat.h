@@ -103,6 +103,16 @@ static inline int vrdma_anon_inode_getfd(const char *name, const struct file_ope
 #define VRDMA_VFIO_IOMMUFD_OPS
 #endif
 
+/* Whether the VM has opened the device through iommufd, and not through a container of VFIO. */
+static inline bool vrdma_uses_iommufd(const struct vfio_device *vdev)
+{
+#if VRDMA_HAVE_VFIO_BIND_IOMMUFD && IS_ENABLED(CONFIG_IOMMUFD)
+	return vdev->iommufd_access;
+#else
+	return false;
+#endif
+}
+
 #if VRDMA_HAVE_VFIO_DETACH_IOAS
 #define VRDMA_VFIO_DETACH_OPS .detach_ioas = vfio_iommufd_emulated_detach_ioas,
 #else

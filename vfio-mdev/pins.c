@@ -79,6 +79,15 @@ bool vrdma_pins_reclaim(struct vrdma_window *window, unsigned long index)
 	return true;
 }
 
+/* A container unpins any range. iommufd unpins what was pinned together: single pages. */
+static void unpin(struct vrdma_device *dev, unsigned long first, unsigned int count)
+{
+	const unsigned int step = vrdma_uses_iommufd(&dev->vdev) ? 1 : count;
+
+	for (; count; first += step, count -= step)
+		vfio_unpin_pages(&dev->vdev, (dma_addr_t)first << PAGE_SHIFT, step);
+}
+
 static bool unpin_some(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
@@ -90,7 +99,7 @@ static bool unpin_some(struct vrdma_device *dev)
 		return false;
 	/* The thread that marked them may not have emptied the page tables yet. */
 	vrdma_window_hide(window, first, count);
-	vfio_unpin_pages(&dev->vdev, (dma_addr_t)first << PAGE_SHIFT, count);
+	unpin(dev, first, count);
 
 	xa_lock(&window->pages);
 	for (i = 0; i < count; i++)

@@ -102,6 +102,8 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
                     help="the guests' devices are VMware's: guests get this driver for them (ci/pvrdma-module)")
     up.add_argument("--pvrdma-guests", type=_up_to(topology.MAX_GUESTS), metavar="N",
                     help="only those of so many guests, from guest0 on; the others' are vrdma's")
+    up.add_argument("--iommufd", action="store_true",
+                    help="open guests' devices by iommufd instead of VFIO's containers")
     up.add_argument("--movable", action="store_true", help="boot guests that can move to another host")
     up.add_argument("--json", action="store_true", help="print the result as JSON")
 

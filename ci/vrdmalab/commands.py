@@ -23,7 +23,7 @@ def up(options: Namespace) -> int:
     shape = Shape(options.hosts, options.guests, options.packages, options.guest_cpus, options.guest_memory,
                   options.host_cpus, options.type, options.host_kernel, options.guest_kernel,
                   options.host_release, options.guest_release, options.movable, options.sockets, options.pvrdma,
-                  options.pvrdma_guests)
+                  options.pvrdma_guests, options.iommufd)
     state, was_up = lab.up(shape)
     if was_up:
         print("the lab is up already", file=sys.stderr)

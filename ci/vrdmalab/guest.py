@@ -107,8 +107,12 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[
     ]  # fmt: skip
     if with_vrdma:
         device = f"vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{guest.uuid}"
-        place = f",addr={PVRDMA_SLOT}" if shape.has_pvrdma(guest) else ""
-        command += ["-device", device + place + (",enable-migration=on" if shape.movable else "")]
+        device += f",addr={PVRDMA_SLOT}" if shape.has_pvrdma(guest) else ""
+        device += ",enable-migration=on" if shape.movable else ""
+        if shape.iommufd:
+            command += ["-object", "iommufd,id=iommufd"]
+            device += ",iommufd=iommufd"
+        command += ["-device", device]
     if incoming:
         command += ["-incoming", "defer"]
     return command

@@ -37,6 +37,7 @@ class Shape:
     sockets: str | None = None  # the directory of the sockets of guests without hosts
     pvrdma: str | None = None  # their devices are VMware's, and this is the driver (ci/pvrdma-module)
     pvrdma_guests: int | None = None  # only those of so many guests, from guest0 on
+    iommufd: bool = False  # the guests' monitors open devices by /dev/iommu, which the hosts' kernel must have
 
     @property
     def cpus_of_host(self) -> int:
