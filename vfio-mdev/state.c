@@ -136,7 +136,7 @@ static bool is_told(const struct vrdma_state *state, const struct vrdma_write *w
 	       last->value == write->value;
 }
 
-/* Returns whether it is queued, or void. */
+/* Returns whether it is queued, void, or told already. */
 static bool is_queued(struct vrdma_state *state, struct vrdma_post *post)
 {
 	bool over;

@@ -60,7 +60,7 @@ struct vrdma_mdev_type {
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_type, 184);
-/* What its devices are to their guests: vrdma's own device, or VMware's */
+/* Its devices are vrdma's own, or VMware's. */
 #define VRDMA_MDEV_PERSONALITY_VRDMA 0
 #define VRDMA_MDEV_PERSONALITY_PVRDMA 1
 

@@ -31,7 +31,7 @@ struct DeviceType {
     // module have no such limit, because their memory is a virtual machine's.
     std::uint64_t max_holes = std::uint64_t{1} << 30;
     hca::Share share{}; // for each device that has none of its own; may change
-    // Of its devices. One behind a socket may have another one.
+    // Its devices have this personality. A device behind a socket may have another one.
     PersonalityKind personality = PersonalityKind::vrdma;
 };
 

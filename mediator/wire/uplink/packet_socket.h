@@ -13,12 +13,14 @@
 
 namespace vrdma::wire {
 
-// The socket receives nothing until it is bound. An `Offload` lies before each frame.
+// Without the VLAN tag.
 struct FrameLengths {
     std::size_t least;
     std::size_t most;
 };
-// Receives frames of these lengths, without their VLAN tags.
+
+// The socket receives frames of these lengths, but nothing until it is bound. An `Offload` lies
+// before each frame.
 Result<UniqueFd> open_packet_socket(FrameLengths lengths = {0, SIZE_MAX});
 Result<> bind_packet_socket(int socket, int link_index);
 

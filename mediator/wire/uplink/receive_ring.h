@@ -35,9 +35,9 @@ class ReceiveRing {
     // is none. Makes no system calls.
     std::optional<std::uint64_t> arrival() const noexcept;
     // Opens the oldest frame, with its VLAN tag. A segmented frame becomes the frames that it
-    // consists of. What has none, or is too long, is dropped.
+    // consists of. A frame is dropped if it is too long, or consists of none.
     void open() noexcept;
-    // Of the opened frame: what is there until release(). Empty if no frame is open.
+    // The frame that is open, until release(). Empty if none is.
     std::span<const std::byte> frame() const noexcept { return current_; }
     void release() noexcept;
     // Whether that frame is of the same segmented frame as the one before.
