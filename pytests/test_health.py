@@ -28,6 +28,15 @@ def test_report_of_a_debug_kernel(line):
     assert COMPLAINT.search(f"[   12.345678] {line}\n")
 
 
+def health_of(host: SimpleNamespace, line: str) -> Any:
+    """What watches this host, whose kernel has written the line."""
+    health: Any = Health.__new__(Health)
+    health._host, health._guests = host, []
+    health._kernels = SimpleNamespace(down=lambda _name: False, other=lambda _machine: False)
+    health.new = {"host0's kernel": [f"[   12.345678] {line}\n"]}
+    return health
+
+
 @pytest.mark.parametrize("line, gone", [
     ("rcu: rcu_preempt kthread timer wakeup didn't happen for 5834 jiffies! g26449 f0x0 RCU_GP_WAIT_FQS(5)", ["host0"]),
     ("rcu: INFO: rcu_preempt self-detected stall on CPU", ["host0"]),
@@ -38,8 +47,13 @@ def test_report_of_a_debug_kernel(line):
 ])  # fmt: skip
 def test_host_that_stalls(line, gone):
     """The host's kernel writes a line; expects the emulator to have lost the host if the line reports a stall."""
-    health: Any = Health.__new__(Health)
-    health._host, health._guests = SimpleNamespace(name="host0"), []
-    health._kernels = SimpleNamespace(down=lambda _name: False)
-    health.new = {"host0's kernel": [f"[   12.345678] {line}\n"]}
+    health = health_of(SimpleNamespace(name="host0"), line)
     assert health.gone(failed=False) == gone
+
+
+@pytest.mark.parametrize("failed, answers, gone", [(True, False, ["host0"]), (True, True, []), (False, False, [])])
+def test_processor_that_stands_still(failed, answers, gone):
+    """A processor of the host executes nothing after a test; expects the emulator to have lost the host if the test has
+    failed."""
+    health = health_of(SimpleNamespace(name="host0", answers=lambda _script: answers), "")
+    assert health.gone(failed) == gone

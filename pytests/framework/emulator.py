@@ -5,8 +5,9 @@ QEMU's TCG can deliver an interrupt twice to a nested guest. helper_vmrun() leav
 exception_index. If a kick arrives between the two checks of cpu_handle_interrupt(), the vector is executed once more.
 In a QEMU that prints this event, it occurred once in some minutes, most often without effect. In the first instructions
 of the guest kernel's entry code it resets the guest, and the kernel prints nothing. Far more rarely, a host's processor
-keeps its interrupts off (its global interrupt flag is clear), and the host hangs, for ever or for half a minute. A VM
-that reports the cause of its death, by an oops or a panic, does not count as lost to the emulator.
+keeps its interrupts off (its global interrupt flag is clear), and the host hangs, for ever or for half a minute. If the
+processor idled, the kernel reports nothing, and only what needs this processor or its timers hangs. A VM that reports
+the cause of its death, by an oops or a panic, does not count as lost to the emulator.
 
 Most kicks come from other processors: in one run of all tests, hosts with two processors lost five VMs, and hosts with
 one lost none.

@@ -5,7 +5,7 @@ import re
 
 from .children import ENGINE
 from .lab import Guest, Machine
-from .process import Process
+from .process import Failure, Process
 
 RESTART_S = 30.0
 # systemd starts no unit more than five times in ten seconds, unless it forgets how often it did.
@@ -26,6 +26,15 @@ AWAIT_END = """python3 -c "import os, select, sys
 poll = select.poll()
 poll.register(os.pidfd_open(int(sys.argv[1])))
 poll.poll()" """
+# Ends only if each processor executes something.
+EACH_PROCESSOR = "for cpu in $(seq 0 $(($(nproc) - 1))); do taskset -c $cpu true; done"
+# For a vrdmad that does not start or end: what its threads wait for.
+WHAT_HANGS = """systemctl status --no-pager --full --lines 20 vrdmad || :
+systemctl list-jobs --no-pager
+for task in $(pgrep vrdma | sed 's|.*|/proc/&/task/*|'); do
+    echo "$task $(cat $task/comm): $(cat $task/wchan)"
+    cat $task/stack
+done"""
 
 
 class Kernels:
@@ -97,12 +106,15 @@ class Health:
 
     def gone(self, failed: bool) -> list[str]:
         """The VMs that have gone down, or the host if it has stalled. After a failure, also the VMs that do not answer
-        or have booted again: a connection to a system that no longer exists does not end by itself. Guests go with
-        their host."""
+        or have booted again: a connection to a system that no longer exists does not end by itself. And the host if one
+        of its processors executes nothing, which a kernel does not report of one that idles. Guests go with their
+        host."""
         machines = (self._host, *self._guests)
         gone = [machine.name for machine in machines
                 if self._kernels.down(machine.name) or failed and self._kernels.other(machine)]
         if any(map(STALL.search, self.new.get(f"{self._host.name}'s kernel", []))):
+            return [self._host.name]
+        if failed and not gone and not self._host.answers(EACH_PROCESSOR):
             return [self._host.name]
         return gone[:1] if self._host.name in gone else gone
 
@@ -115,7 +127,10 @@ class Health:
 
     def restart_mediator(self) -> None:
         """Restarts vrdmad, and returns when it serves."""
-        self._host.script(RESTART)
+        try:
+            self._host.script(RESTART)
+        except Failure as failure:
+            raise Failure(f"{failure}\n{self._host.script(WHAT_HANGS, check=False).stdout}") from failure
         self.watch_mediator()
 
     @property

@@ -121,6 +121,13 @@ class Machine:
         except Failure:
             return ""
 
+    def answers(self, script: str) -> bool:
+        """Whether it executes this shell script."""
+        try:
+            return self.script(script, ANSWER_S, check=False).status == 0
+        except Failure:
+            return False
+
     def read(self, path: str) -> str:
         return self.run(f"cat {path}").stdout
 
