@@ -100,6 +100,19 @@ std::vector<std::byte> Device::announce() const {
     return writer.take();
 }
 
+std::uint64_t Device::estimate_rest() const {
+    // A connected QP takes the most: its rings, and the messages under way.
+    constexpr std::uint64_t bytes_per_qp = 1024;
+    constexpr std::uint64_t bytes_per_other = 128;
+    if (!enabled_) {
+        return 0;
+    }
+    const verbs::Objects& objects = enabled_->objects;
+    const std::uint64_t others =
+        objects.pds.size() + objects.cqs.size() + objects.srqs.size() + objects.ahs.size();
+    return objects.qps.size() * bytes_per_qp + others * bytes_per_other;
+}
+
 Result<> Device::admit_formats(StateReader& reader) {
     const auto count = reader.open(Section::formats, verbs::SectionFormat::version);
     auto theirs = count ? reader.take_all<verbs::SectionFormat>(*count) : fail(count.error());

@@ -25,6 +25,7 @@
 #include "mediator/hca/hca.h"
 #include "mediator/sniffer/ring.h"
 #include "mediator/verbs/objects.h"
+#include "mediator/verbs/saved_state.h"
 
 namespace vrdma {
 
@@ -93,12 +94,17 @@ class Device final : public hca::SliceHost, private Personality::Owner {
     // All of its state has been saved, and it may continue on another host. Peers that look for its
     // addresses then find it there.
     void give_way();
-    std::vector<std::byte> save() const;
+    std::vector<std::byte> save() const { return save_state().image; }
+    SavedState save_state() const;
     Result<> restore(std::span<const std::byte> image);
 
     // Returns what the device needs of the one that takes its place on another host. The device may
     // run meanwhile.
     std::vector<std::byte> announce() const;
+    // Returns what is lasting of its image. The device may run meanwhile.
+    SavedState save_ahead() const;
+    // How long the rest of its image would be, in bytes, as an estimate.
+    std::uint64_t estimate_rest() const;
     // Fails, and logs why, if the device that has announced this cannot be restored here. Call it
     // after a reset.
     Result<> admit(std::span<const std::byte> announcement);

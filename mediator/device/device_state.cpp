@@ -71,7 +71,7 @@ DeviceState Device::state() const {
     return state;
 }
 
-std::vector<std::byte> Device::save() const {
+SavedState Device::save_state() const {
     StateWriter writer;
     writer.begin(Section::device, DeviceState::version, 1);
     writer.put(state());
@@ -80,7 +80,15 @@ std::vector<std::byte> Device::save() const {
         enabled_->objects.save(writer);
     }
     writer.begin(Section::end, 0, 0);
-    return writer.take();
+    return writer.take_state();
+}
+
+SavedState Device::save_ahead() const {
+    StateWriter writer;
+    if (enabled_) {
+        enabled_->objects.mrs.save_lasting(writer);
+    }
+    return writer.take_state();
 }
 
 Result<> Device::restore_enabled(StateReader& reader, const DeviceState& state) {

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "mediator/device/out_of_memory.h"
+#include "mediator/device/sent_ahead.h"
+
 namespace vrdma {
 namespace {
 
@@ -37,6 +40,43 @@ Result<> IncomingState::finish_announcement() {
     return admitted;
 }
 
+// There is one of these at most, too.
+Result<> IncomingState::finish_ahead() {
+    if (ahead_) {
+        return fail(std::errc::invalid_argument);
+    }
+    return reader_.content().map(
+        [this](auto) { ahead_ = std::exchange(reader_, StreamReader{max_length_}); });
+}
+
+Result<> IncomingState::finish_rest() {
+    const auto rest = reader_.content();
+    const auto sent = ahead_ ? ahead_->content() : std::span<const std::byte>{};
+    if (!rest || !sent) {
+        return fail(std::errc::invalid_argument);
+    }
+    return with_what_memory_there_is([&]() -> Result<> {
+               return whole_image(*rest, *sent, max_length_).map([this](auto image) {
+                   whole_ = std::move(image);
+               });
+           })
+        .and_then([this] { return finish_image(); });
+}
+
+Result<> IncomingState::finish_part() {
+    switch (reader_.part()) {
+        case StreamPart::announcement:
+            return finish_announcement();
+        case StreamPart::ahead:
+            return finish_ahead();
+        case StreamPart::rest:
+            return finish_rest();
+        case StreamPart::image:
+            break;
+    }
+    return finish_image();
+}
+
 Result<> IncomingState::take(std::span<const std::byte> piece) {
     do {
         if (reader_.is_complete()) {
@@ -48,8 +88,7 @@ Result<> IncomingState::take(std::span<const std::byte> piece) {
         }
         piece = *rest;
         if (reader_.is_complete()) {
-            const bool announces = reader_.part() == StreamPart::announcement;
-            if (const auto done = announces ? finish_announcement() : finish_image(); !done) {
+            if (const auto done = finish_part(); !done) {
                 return done;
             }
         }
@@ -57,8 +96,15 @@ Result<> IncomingState::take(std::span<const std::byte> piece) {
     return {};
 }
 
+Result<std::span<const std::byte>> IncomingState::image() const {
+    if (reader_.is_complete() && reader_.part() == StreamPart::rest) {
+        return std::span{whole_};
+    }
+    return reader_.content();
+}
+
 Result<> IncomingState::restore() {
-    return reader_.content().and_then([this](auto image) { return device_.restore(image); });
+    return image().and_then([this](auto image) { return device_.restore(image); });
 }
 
 } // namespace vrdma

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "mediator/device/device.h"
 #include "mediator/device/state_stream.h"
@@ -30,13 +32,19 @@ class IncomingState {
     Result<> restore();
 
   private:
+    Result<> finish_part();
     Result<> finish_announcement();
+    Result<> finish_ahead();
     Result<> finish_image();
+    Result<> finish_rest();
+    Result<std::span<const std::byte>> image() const;
 
     Device& device_;
     std::uint64_t max_length_;
     StreamReader reader_;
     bool announced_ = false;
+    std::optional<StreamReader> ahead_; // that part, once it is complete
+    std::vector<std::byte> whole_;      // the image, if it came in two parts
 };
 
 } // namespace vrdma

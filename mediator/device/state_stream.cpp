@@ -17,11 +17,15 @@ std::uint32_t checksum(std::span<const std::byte> bytes) noexcept {
     return crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
+std::uint32_t version_of(StreamPart part) noexcept {
+    return part == StreamPart::ahead || part == StreamPart::rest ? 2 : 1;
+}
+
 } // namespace
 
 std::vector<std::byte> to_stream(std::span<const std::byte> content, StreamPart part) {
     const StreamHeader header{.magic = StreamHeader::right_magic,
-                              .version = StreamHeader::newest_version,
+                              .version = version_of(part),
                               .features = 0,
                               .length = content.size(),
                               .checksum = checksum(content),
@@ -40,7 +44,7 @@ Result<> StreamReader::take_header() {
     if (header_.version > StreamHeader::newest_version || header_.features != 0) {
         return fail(std::errc::protocol_not_supported);
     }
-    if (header_.version == 0 || header_.part > StreamPart::announcement) {
+    if (header_.version != version_of(header_.part) || header_.part > StreamPart::rest) {
         return fail(std::errc::invalid_argument);
     }
     const bool announces = header_.part == StreamPart::announcement;

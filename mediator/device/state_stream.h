@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The stream that carries a device to another mediator. It consists of parts: perhaps what the
-// device announces (device.h), and then its image. Each has a header. The stream arrives in pieces
-// of any size, from a virtual machine monitor that is not trusted.
+// device announces (device.h), perhaps what is lasting of its image (sent_ahead.h), and then its
+// image, or what is left of it. Each has a header. The stream arrives in pieces of any size, from a
+// virtual machine monitor that is not trusted.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +15,12 @@
 
 namespace vrdma {
 
-enum class StreamPart : std::uint32_t { image = 0, announcement = 1 };
+enum class StreamPart : std::uint32_t { image = 0, announcement = 1, ahead = 2, rest = 3 };
 
 // All fields have the machine's byte order, because both ends are x86-64.
 struct StreamHeader {
     static constexpr std::uint64_t right_magic = 0x5644'4d52'4456'4552; // any other is refused
-    static constexpr std::uint32_t newest_version = 1;
+    static constexpr std::uint32_t newest_version = 2; // that of `ahead` and `rest`; others: 1
     static constexpr std::uint64_t max_announcement = 32 << 10; // bytes
 
     std::uint64_t magic;
@@ -37,8 +38,8 @@ std::vector<std::byte> to_stream(std::span<const std::byte> content,
 // Reads one part.
 class StreamReader {
   public:
-    // An image must not be longer than `max_length`. Memory is allocated for bytes that have
-    // arrived, and not for the announced length.
+    // No part must be longer than `max_length`. Memory is allocated for bytes that have arrived,
+    // and not for the announced length.
     explicit StreamReader(std::uint64_t max_length) : max_length_{max_length} {}
 
     // Takes the next piece, up to the end of the part. Returns what follows it. Fails as soon as an

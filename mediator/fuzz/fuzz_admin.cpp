@@ -28,8 +28,8 @@ enum Step : std::uint8_t {
     step_poke,     // offset into the guest's first pages (2 bytes), value
     step_reset,
     step_enable,
-    step_poll,   // the engine's turn
-    step_move,   // announce, save, spoilers of the image, the announcement and the stream, restore
+    step_poll, // the engine's turn
+    step_move, // in parts or not, spoilers of each part and of the stream; announce, save, restore
     step_change, // the guest's memory, when it is next read
     step_count,
 };

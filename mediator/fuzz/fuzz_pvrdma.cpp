@@ -39,7 +39,7 @@ enum Step : std::uint8_t {
     step_doorbell, // offset (2 bytes), value (4 bytes)
     step_change,   // the guest's memory, when it is next read
     step_connect,  // all objects of a QP, and its way to RTS
-    step_move,     // announce, save, spoilers of the image and the announcement, restore
+    step_move,     // in parts or not, spoilers of each part; announce, save, restore
     step_count,
 };
 

@@ -9,6 +9,7 @@
 
 #include "mediator/device/device.h"
 #include "mediator/device/incoming_state.h"
+#include "mediator/device/sent_ahead.h"
 #include "mediator/fuzz/input.h"
 
 namespace vrdma::fuzz {
@@ -16,14 +17,23 @@ namespace vrdma::fuzz {
 // Takes the state out of the device, which is frozen and reset afterwards.
 inline std::vector<std::byte> spoiled_state(Device& device, Input& input) {
     auto announcement = device.announce();
+    const SentAhead sent{device.save_ahead()};
+    std::vector<std::byte> ahead{sent.bytes().begin(), sent.bytes().end()};
     device.freeze();
-    auto image = device.save();
+    const bool in_parts = input.take<std::uint8_t>() % 2 != 0;
+    auto last = in_parts ? sent.rest_of(device.save_state()) : device.save();
     device.reset();
-    input.spoil<std::uint16_t>(image);
+    input.spoil<std::uint16_t>(last);
     input.spoil<std::uint16_t>(announcement);
     auto stream = to_stream(announcement, StreamPart::announcement);
-    const auto rest = to_stream(image);
-    stream.insert(stream.end(), rest.begin(), rest.end());
+    const auto add = [&](const std::vector<std::byte>& part) {
+        stream.insert(stream.end(), part.begin(), part.end());
+    };
+    if (in_parts) {
+        input.spoil<std::uint16_t>(ahead);
+        add(to_stream(ahead, StreamPart::ahead));
+    }
+    add(to_stream(last, in_parts ? StreamPart::rest : StreamPart::image));
     return stream;
 }
 

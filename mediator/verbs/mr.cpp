@@ -331,24 +331,43 @@ void MrTable::save_fast(StateWriter& writer, Key key) const {
     writer.put_all<Iova>(resources_.slice.save_fast_pages(key));
 }
 
-void MrTable::save(StateWriter& writer) const {
-    writer.begin(Section::mrs, MrState::version, table_.size());
-    for (const Key key : table_.sorted_ids()) {
-        const hca::MrSpec& spec = table_.find(key)->spec;
-        writer.put(MrState{.key = key.value,
-                           .pd = spec.pd.value,
-                           .start = spec.start,
-                           .length = spec.length,
-                           .access_flags = spec.access_flags,
-                           .dma = spec.dma ? 1u : 0u,
-                           .fast_pages = spec.fast_pages,
-                           .reserved = 0});
-        if (spec.fast_pages != 0) {
-            save_fast(writer, key);
-        } else if (has_pages(spec)) {
+// All of it is lasting, except for fast registrations, which work requests change.
+void MrTable::save_one(StateWriter& writer, Key key) const {
+    const hca::MrSpec& spec = table_.find(key)->spec;
+    const MrState state{.key = key.value,
+                        .pd = spec.pd.value,
+                        .start = spec.start,
+                        .length = spec.length,
+                        .access_flags = spec.access_flags,
+                        .dma = spec.dma ? 1u : 0u,
+                        .fast_pages = spec.fast_pages,
+                        .reserved = 0};
+    if (spec.fast_pages != 0) {
+        writer.put(state);
+        save_fast(writer, key);
+        return;
+    }
+    writer.put_lasting([&] {
+        writer.put(state);
+        if (has_pages(spec)) {
             save_pages(writer, spec.pages);
         } else if (is_on_demand(spec)) {
             writer.put(spec.pages.first_offset);
+        }
+    });
+}
+
+void MrTable::save(StateWriter& writer) const {
+    writer.begin(Section::mrs, MrState::version, table_.size());
+    for (const Key key : table_.sorted_ids()) {
+        save_one(writer, key);
+    }
+}
+
+void MrTable::save_lasting(StateWriter& writer) const {
+    for (const Key key : table_.sorted_ids()) {
+        if (table_.find(key)->spec.fast_pages == 0) {
+            save_one(writer, key);
         }
     }
 }

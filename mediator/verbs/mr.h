@@ -50,6 +50,8 @@ class MrTable {
 
     std::size_t size() const { return table_.size(); }
     void save(StateWriter& writer) const;
+    // What is lasting of that. The device may run meanwhile.
+    void save_lasting(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 
   private:
@@ -60,6 +62,7 @@ class MrTable {
     Result<Key> create(hca::MrSpec spec, Buffer buffer);
     Result<> add(hca::MrSpec spec, MemoryBudget::Lease lease);
     Result<> change(Mr& mr, hca::MrSpec spec, Buffer buffer);
+    void save_one(StateWriter& writer, Key key) const;
     void save_fast(StateWriter& writer, Key key) const;
     Result<> restore_fast(StateReader& reader, hca::MrSpec spec);
     Result<Buffer> restore_buffer(StateReader& reader, const hca::MrSpec& spec);

@@ -49,6 +49,19 @@ struct SectionState {
     std::uint32_t reserved;
 };
 
+// Bytes of an image.
+struct Extent {
+    std::uint64_t at;
+    std::uint64_t length;
+};
+
+struct SavedState {
+    std::vector<std::byte> image;
+    // In their order, and apart. Only a command of the guest changes these bytes, so they can be
+    // sent before the others.
+    std::vector<Extent> lasting;
+};
+
 class StateWriter {
   public:
     template <typename T>
@@ -60,7 +73,7 @@ class StateWriter {
     void put_all(std::span<const T> records) {
         static_assert(std::has_unique_object_representations_v<T>, "padding would leak");
         const auto bytes = std::as_bytes(records);
-        image_.insert(image_.end(), bytes.begin(), bytes.end());
+        state_.image.insert(state_.image.end(), bytes.begin(), bytes.end());
     }
 
     void begin(Section section, std::uint32_t version, std::size_t records) {
@@ -68,10 +81,19 @@ class StateWriter {
                          static_cast<std::uint32_t>(records), 0});
     }
 
-    std::vector<std::byte> take() { return std::move(image_); }
+    // What `put` writes is lasting.
+    template <typename Put>
+    void put_lasting(Put&& put) {
+        const std::uint64_t at = state_.image.size();
+        put();
+        state_.lasting.push_back({at, state_.image.size() - at});
+    }
+
+    std::vector<std::byte> take() { return std::move(state_.image); }
+    SavedState take_state() { return std::move(state_); }
 
   private:
-    std::vector<std::byte> image_;
+    SavedState state_;
 };
 
 class StateReader {

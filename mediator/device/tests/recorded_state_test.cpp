@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "mediator/device/incoming_state.h"
+#include "mediator/device/sent_ahead.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/hca/soft/transport/roce/tests/cable.h"
 #include "mediator/tests/guest/vm.h"
@@ -49,6 +50,14 @@ struct Host {
 
 // A device whose peer has not acknowledged a message yet. It has objects of each kind except
 // listeners, which only devices with a shared address have.
+std::vector<std::byte> joined(const std::vector<std::vector<std::byte>>& parts) {
+    std::vector<std::byte> all;
+    for (const auto& part : parts) {
+        all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+}
+
 class BusyDevice {
   public:
     BusyDevice() {
@@ -63,10 +72,17 @@ class BusyDevice {
     // The announcement and the image, as they go to another host.
     std::vector<std::byte> stream() {
         vm_.device->freeze();
-        auto all = to_stream(vm_.device->announce(), StreamPart::announcement);
-        const auto image = to_stream(vm_.device->save());
-        all.insert(all.end(), image.begin(), image.end());
-        return all;
+        return joined({to_stream(vm_.device->announce(), StreamPart::announcement),
+                       to_stream(vm_.device->save())});
+    }
+
+    // The same from a monitor that reads what goes ahead.
+    std::vector<std::byte> stream_in_parts() {
+        vm_.device->freeze();
+        const SentAhead ahead{vm_.device->save_ahead()};
+        return joined({to_stream(vm_.device->announce(), StreamPart::announcement),
+                       to_stream(ahead.bytes(), StreamPart::ahead),
+                       to_stream(ahead.rest_of(vm_.device->save_state()), StreamPart::rest)});
     }
 
   private:
@@ -152,9 +168,20 @@ std::vector<std::byte> without_clock(std::vector<std::byte> image) {
     return image;
 }
 
-std::span<const std::byte> image_of(std::span<const std::byte> stream) {
-    StreamReader announcement{arena_size};
-    return announcement.take(stream).value().subspan(sizeof(StreamHeader));
+std::vector<std::byte> image_of(std::span<const std::byte> stream) {
+    std::vector<std::byte> ahead;
+    for (;;) {
+        StreamReader reader{arena_size};
+        stream = reader.take(stream).value();
+        const auto content = reader.content().value();
+        if (reader.part() == StreamPart::ahead) {
+            ahead.assign(content.begin(), content.end());
+        } else if (reader.part() == StreamPart::rest) {
+            return whole_image(content, ahead, arena_size).value();
+        } else if (reader.part() == StreamPart::image) {
+            return {content.begin(), content.end()};
+        }
+    }
 }
 
 // Restores a stream. Fails if the restored device differs from the saved one.
@@ -166,8 +193,7 @@ std::errc restored(std::span<const std::byte> stream) {
     if (!done) {
         return done.error();
     }
-    const auto before = image_of(stream);
-    EXPECT_TRUE(without_clock(device.save()) == without_clock({before.begin(), before.end()}));
+    EXPECT_TRUE(without_clock(device.save()) == without_clock(image_of(stream)));
     return {};
 }
 
@@ -179,16 +205,23 @@ std::vector<std::byte> read(const std::string& name) {
     return {bytes.begin(), bytes.end()};
 }
 
-// Saves a busy device, and restores it on another host. Expects no difference. Writes the stream to
-// a file if told so.
-TEST(RecordedStateTest, OfThisVersion) {
-    const auto stream = BusyDevice{}.stream();
-    EXPECT_EQ(restored(stream), std::errc{});
-    if (const char* const path =
-            std::getenv("VRDMA_RECORD_STATE")) { // NOLINT(concurrency-mt-unsafe)
+// Writes a stream to a file if told so.
+void record(std::span<const std::byte> stream, const char* variable) {
+    if (const char* const path = std::getenv(variable)) { // NOLINT(concurrency-mt-unsafe)
         std::ofstream{path, std::ios::binary}.write(reinterpret_cast<const char*>(stream.data()),
                                                     static_cast<std::streamsize>(stream.size()));
     }
+}
+
+// Saves a busy device in one part and in two, and restores it on another host. Expects no
+// difference.
+TEST(RecordedStateTest, OfThisVersion) {
+    const auto stream = BusyDevice{}.stream();
+    EXPECT_EQ(restored(stream), std::errc{});
+    record(stream, "VRDMA_RECORD_STATE");
+    const auto in_parts = BusyDevice{}.stream_in_parts();
+    EXPECT_EQ(restored(in_parts), std::errc{});
+    record(in_parts, "VRDMA_RECORD_STATE_IN_PARTS");
 }
 
 // Restores the recorded streams. Expects no difference, or the named reason.
@@ -196,7 +229,7 @@ TEST(RecordedStateTest, OfOtherVersions) {
     constexpr struct {
         const char* file;
         std::errc expected;
-    } recorded[]{{"0.1.0.state", std::errc{}}};
+    } recorded[]{{"0.1.0.state", std::errc{}}, {"0.1.0-parts.state", std::errc{}}};
     for (const auto& [file, expected] : recorded) {
         EXPECT_EQ(restored(read(file)), expected) << file;
     }

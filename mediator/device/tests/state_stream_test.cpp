@@ -72,12 +72,20 @@ TEST(StateStreamTest, AHeaderIsRefusedAtOnce) {
         return taken ? std::errc{} : taken.error();
     };
     EXPECT_EQ(of([](StreamHeader& h) { h.magic++; }), std::errc::invalid_argument);
-    EXPECT_EQ(of([](StreamHeader& h) { h.version++; }), std::errc::protocol_not_supported);
+    EXPECT_EQ(of([](StreamHeader& h) { h.version = StreamHeader::newest_version + 1; }),
+              std::errc::protocol_not_supported);
+    EXPECT_EQ(of([](StreamHeader& h) { h.version = 2; }), std::errc::invalid_argument);
     EXPECT_EQ(of([](StreamHeader& h) { h.version = 0; }), std::errc::invalid_argument);
     EXPECT_EQ(of([](StreamHeader& h) { h.features = 1; }), std::errc::protocol_not_supported);
     EXPECT_EQ(of([](StreamHeader& h) { h.length = max_length + 1; }), std::errc::file_too_large);
     EXPECT_EQ(of([](StreamHeader& h) { h.length = ~0ull; }), std::errc::file_too_large);
-    EXPECT_EQ(of([](StreamHeader& h) { h.part = StreamPart{2}; }), std::errc::invalid_argument);
+    for (const std::uint32_t version : {1, 2}) {
+        EXPECT_EQ(of([version](StreamHeader& h) {
+                      h.version = version;
+                      h.part = StreamPart{4};
+                  }),
+                  std::errc::invalid_argument);
+    }
     EXPECT_EQ(of([](StreamHeader& h) {
                   h.part = StreamPart::announcement;
                   h.length = StreamHeader::max_announcement + 1;
