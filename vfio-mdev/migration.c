@@ -7,7 +7,8 @@
  * cannot be announced ends the VM's attempt to move, and nothing else.
  *
  * In PRE_COPY the device runs, and the VM reads what the device needs of its destination, so that
- * the destination can refuse it before the VM stops.
+ * the destination can refuse it before the VM stops. Then it reads what does not change of the
+ * device's state.
  */
 #include <linux/err.h>
 #include <linux/file.h>
@@ -270,12 +271,19 @@ static int get_state(struct vfio_device *vdev, enum vfio_device_mig_state *state
 }
 
 /*
- * The size is known only when the device is saved. QEMU reads pieces of at most this size, and
- * reads nothing from a device that reports 0.
+ * The size is known only when the device is saved, and estimated when it is announced. QEMU reads
+ * pieces of at most this size, and reads nothing from a device that reports 0.
  */
 int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length)
 {
-	*length = VRDMA_TRANSFER_SIZE;
+	struct vrdma_transfer *transfer = vrdma_state_transfer(vrdma_device_of(vdev));
+	u64 rest = 0;
+
+	if (transfer) {
+		rest = vrdma_transfer_rest(transfer);
+		vrdma_transfer_put(transfer);
+	}
+	*length = max_t(u64, VRDMA_TRANSFER_SIZE, rest);
 	return 0;
 }
 

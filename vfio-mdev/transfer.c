@@ -8,7 +8,8 @@
  * separate page for each caller, so that no lock is held while memory of a VM's process is touched.
  *
  * A transfer that begins while the VM runs (PRE_COPY) first carries what the mediator has written
- * until then. A VM that has read all of it gets ENOMSG, and does not wait.
+ * until then, and what it has promised to write. A VM that has read all of it gets ENOMSG, and does
+ * not wait.
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
@@ -27,6 +28,8 @@ struct vrdma_transfer {
 	wait_queue_head_t wait;
 	bool taken;   /* the mediator has opened its end */
 	bool early;   /* the VM runs: the device's state comes later */
+	u64 promised; /* bytes that the mediator will write while early */
+	u64 rest;     /* its estimate of the bytes after them */
 	u64 passes;   /* how often the VM monitor has asked what is left, while early */
 	bool ended;   /* nothing more will be written */
 	bool drained; /* the reader has asked for more than there was */
@@ -87,6 +90,7 @@ int vrdma_transfer_stop(struct vrdma_transfer *transfer)
 
 	spin_lock(&transfer->lock);
 	transfer->early = false;
+	transfer->promised = 0;
 	error = transfer->error;
 	spin_unlock(&transfer->lock);
 	return error;
@@ -124,6 +128,7 @@ static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 		memcpy(transfer->bytes + at, bytes, first);
 		memcpy(transfer->bytes, bytes + first, count - first);
 		transfer->tail += count;
+		transfer->promised -= min_t(u64, transfer->promised, count);
 		transfer->drained = false;
 		ret = count;
 	}
@@ -138,12 +143,12 @@ static int empty(const struct vrdma_transfer *transfer)
 {
 	if (transfer->ended)
 		return 0;
-	return transfer->early ? -ENOMSG : -EAGAIN;
+	return transfer->early && !transfer->promised ? -ENOMSG : -EAGAIN;
 }
 
 /*
- * Reads as much as there is. If there is nothing: 0 at the end, -ENOMSG before the VM has stopped,
- * else -EAGAIN.
+ * Reads as much as there is. If there is nothing: 0 at the end, -ENOMSG if nothing comes before the
+ * VM has stopped, else -EAGAIN.
  */
 static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
 {
@@ -292,14 +297,14 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 	return ret ? ret : done;
 }
 
-/* What the VM can read before it stops. Nothing is added to it later. */
+/* What the VM can read before it stops. Nothing else is added to it later. */
 static int early_bytes(struct vrdma_transfer *transfer, u64 *bytes)
 {
 	int ret;
 
 	spin_lock(&transfer->lock);
 	ret = transfer->early ? transfer->error : -EINVAL;
-	*bytes = transfer->tail - transfer->head;
+	*bytes = transfer->tail - transfer->head + transfer->promised;
 	transfer->passes += !ret;
 	spin_unlock(&transfer->lock);
 	return ret;
@@ -315,6 +320,17 @@ bool vrdma_transfer_passes(struct vrdma_transfer *transfer, u64 *passes)
 	*passes = transfer->passes;
 	spin_unlock(&transfer->lock);
 	return early;
+}
+
+/* How much the VM will have to read after it has stopped, as far as that is known. */
+u64 vrdma_transfer_rest(struct vrdma_transfer *transfer)
+{
+	u64 rest;
+
+	spin_lock(&transfer->lock);
+	rest = transfer->rest;
+	spin_unlock(&transfer->lock);
+	return rest;
 }
 
 static long vm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -410,14 +426,41 @@ static __poll_t mediator_poll(struct file *file, poll_table *wait)
 	return events;
 }
 
-static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long error)
+static int promise(struct vrdma_transfer *transfer, const void __user *arg)
 {
-	if (cmd != VRDMA_MDEV_TRANSFER_END)
-		return -ENOTTY;
+	struct vrdma_mdev_ahead ahead;
+	int ret = -EINVAL;
+
+	if (copy_from_user(&ahead, arg, sizeof(ahead)))
+		return -EFAULT;
+	spin_lock(&transfer->lock);
+	if (transfer->early && !transfer->promised) {
+		transfer->promised = ahead.bytes;
+		transfer->rest = ahead.rest;
+		ret = 0;
+	}
+	spin_unlock(&transfer->lock);
+	return ret;
+}
+
+static int end(struct vrdma_transfer *transfer, unsigned long error)
+{
 	if (error > VRDMA_MDEV_MAX_ERRNO)
 		return -EINVAL;
-	vrdma_transfer_end(file->private_data, -(int)error);
+	vrdma_transfer_end(transfer, -(int)error);
 	return 0;
+}
+
+static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	switch (cmd) {
+	case VRDMA_MDEV_TRANSFER_END:
+		return end(file->private_data, arg);
+	case VRDMA_MDEV_TRANSFER_AHEAD:
+		return promise(file->private_data, (const void __user *)arg);
+	default:
+		return -ENOTTY;
+	}
 }
 
 /* If the mediator has not ended the transfer before, it has died in the middle. */

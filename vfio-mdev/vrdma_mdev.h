@@ -424,6 +424,7 @@ void vrdma_transfer_put(struct vrdma_transfer *transfer);
 void vrdma_transfer_end(struct vrdma_transfer *transfer, int error);
 int vrdma_transfer_stop(struct vrdma_transfer *transfer);
 bool vrdma_transfer_passes(struct vrdma_transfer *transfer, u64 *passes);
+u64 vrdma_transfer_rest(struct vrdma_transfer *transfer);
 struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer);
 int vrdma_transfer_open(struct vrdma_transfer *transfer);
 

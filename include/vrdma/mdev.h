@@ -33,7 +33,7 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 8
+#define VRDMA_MDEV_ABI_VERSION 9
 /* Directory of the module's device in sysfs. Its file "abi_version" has the number above. */
 #define VRDMA_MDEV_SYSFS "/sys/class/misc/vrdma_mdev"
 #define VRDMA_MDEV_MAX_TYPES 16
@@ -197,8 +197,9 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_STEP_RESTORE 5 /* the VM has written it all: become that device, frozen */
 /*
  * The VM is about to move, and runs for now: before VRDMA_MDEV_STEP_DONE, write to the transfer
- * what the device needs of its destination, at most 64 KiB. FREEZE and SAVE may follow, and the
- * state then goes to the same transfer. If the VM does not move, the transfer polls as ERR.
+ * what the device needs of its destination, at most 64 KiB. More can follow
+ * (VRDMA_MDEV_TRANSFER_AHEAD). FREEZE and SAVE may come at any time, and the state then goes to the
+ * same transfer. If the VM does not move, the transfer polls as ERR.
  */
 #define VRDMA_MDEV_STEP_ANNOUNCE 6
 
@@ -324,6 +325,20 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_file, 32);
  * that takes over a device (VRDMA_MDEV_TAKE_OVER) need not tell it of what was read before.
  */
 #define VRDMA_MDEV_WRITE_DONE _IO('v', 0x9c)
+
+/*
+ * An ioctl of the mediator's end of a transfer, in the step ANNOUNCE: so much of the state goes
+ * ahead while the VM runs. The VM waits for these bytes when it reads, some seconds at most for the
+ * next ones. Those that it has not read when it stops come first then. EINVAL: the VM has stopped,
+ * or the mediator still owes bytes.
+ */
+struct vrdma_mdev_ahead {
+	__aligned_u64 bytes; /* that the mediator will write, besides those that it has written */
+	__aligned_u64 rest;  /* an estimate of what is left for the time when the VM has stopped */
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_ahead, 16);
+
+#define VRDMA_MDEV_TRANSFER_AHEAD _IOW('v', 0x9d, struct vrdma_mdev_ahead)
 
 /*
  * mmap offsets of the device fd; shared mappings only.

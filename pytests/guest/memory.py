@@ -99,6 +99,10 @@ class Memory(Remotable):
     def protect_against_writes(self) -> None:
         check(libc.mprotect(self.addr, self.length, mmap.PROT_READ))
 
+    def use_small_pages(self) -> None:
+        """Memory that is touched later has pages of 4 KiB, so its list of pages is as long as it can be."""
+        check(libc.madvise(self.addr, self.length, 15))  # MADV_NOHUGEPAGE
+
     def give_back(self, offset: int, length: int) -> None:
         check(libc.madvise(self.addr + offset, length, mmap.MADV_DONTNEED))
 

@@ -30,6 +30,7 @@ class Memories:
     def __init__(self, loop: Loop, mib: int) -> None:
         self._loop = loop
         self._source, self._target = Memory(MIB), Memory(mib * MIB)
+        self._target.use_small_pages()
         self._source_mr, self._target_mr = (MR(loop.pd.pd, memory.length, ACCESS, memory.addr)
                                             for memory in (self._source, self._target))
         self._expected = [0] * mib

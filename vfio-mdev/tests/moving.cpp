@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 
 #include <cerrno>
+#include <cstring>
 
 Moved set_state(const Vm& vm, uint32_t state) {
     alignas(vfio_device_feature) char
@@ -28,6 +29,17 @@ uint32_t get_state(const Vm& vm) {
     feature->flags = VFIO_DEVICE_FEATURE_GET | VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE;
     CHECK(vm.ioctl_device(VFIO_DEVICE_FEATURE, feature) == 0);
     return reinterpret_cast<vfio_device_feature_mig_state*>(feature->data)->device_state;
+}
+
+uint64_t state_size_of(const Vm& vm) {
+    alignas(vfio_device_feature) char bytes[sizeof(vfio_device_feature) + sizeof(uint64_t)] = {};
+    auto* const feature = reinterpret_cast<vfio_device_feature*>(bytes);
+    feature->argsz = sizeof(bytes);
+    feature->flags = VFIO_DEVICE_FEATURE_GET | mig_data_size;
+    CHECK(vm.ioctl_device(VFIO_DEVICE_FEATURE, feature) == 0);
+    uint64_t size = 0;
+    memcpy(&size, feature->data, sizeof(size));
+    return size;
 }
 
 int step_done(const Device& device, uint32_t number, uint32_t error) {

@@ -29,6 +29,9 @@ struct vfio_precopy_info {
 };
 #endif
 
+/* VFIO_DEVICE_FEATURE_MIG_DATA_SIZE, which 6.1 does not name. */
+constexpr uint32_t mig_data_size = 9;
+
 /* More than the pipe holds, and not a whole number of pages. */
 constexpr size_t state_size = 300 * 1000 + 1;
 
@@ -39,6 +42,8 @@ struct Moved {
 
 Moved set_state(const Vm& vm, uint32_t state);
 uint32_t get_state(const Vm& vm);
+/* What the device says its state will be when the VM has stopped, in bytes. */
+uint64_t state_size_of(const Vm& vm);
 int step_done(const Device& device, uint32_t number, uint32_t error);
 int open_transfer(const Device& device);
 int end_transfer(const harness::Fd& end, unsigned long error);

@@ -87,6 +87,24 @@ uint64_t early_bytes(const harness::Fd& data) {
     return info.initial_bytes;
 }
 
+int promise(const harness::Fd& end, const vrdma_mdev_ahead& ahead) {
+    return ioctl(end.get(), VRDMA_MDEV_TRANSFER_AHEAD, &ahead);
+}
+
+/* What there is to read before the VM stops. */
+std::vector<char> read_some(const harness::Fd& data) {
+    std::vector<char> bytes;
+    char piece[10000];
+    for (;;) {
+        const ssize_t length = read(data.get(), piece, sizeof(piece));
+        if (length < 0) {
+            CHECK_EQ(errno, ENOMSG);
+            return bytes;
+        }
+        bytes.insert(bytes.end(), piece, piece + length);
+    }
+}
+
 short polled(const harness::Fd& end) {
     pollfd fd = {end.get(), 0, 0};
     CHECK(poll(&fd, 1, 0) >= 0);
@@ -132,6 +150,61 @@ TEST(a_device_announces_what_it_needs_and_then_its_state) {
     write_all(machine.end, state);
     CHECK(end_transfer(machine.end, 0) == 0);
     CHECK(reader.get() == state);
+}
+
+/*
+ * Promises more than a pipe holds, and writes it while a VM that runs reads it; expects the VM to
+ * wait for all of it, and for nothing after it.
+ */
+TEST(what_goes_ahead_is_read_before_the_vm_stops) {
+    const Announced machine;
+    const auto sent = test_state();
+    CHECK_EQ(promise(machine.end, {sent.size(), 12345678}), 0);
+    CHECK_ERRNO(promise(machine.end, {1, 0}), EINVAL); /* it owes the first bytes */
+    CHECK_EQ(early_bytes(machine.data), announcement.size() + sent.size());
+    CHECK_EQ(state_size_of(machine.vm), 12345678u);
+    machine.read_announcement();
+    auto reader = std::async(std::launch::async, [&] { return read_some(machine.data); });
+    write_all(machine.end, sent);
+    CHECK(reader.get() == sent);
+    CHECK_EQ(early_bytes(machine.data), 0u);
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), ENOMSG);
+    CHECK_EQ(promise(machine.end, {1, 0}), 0); /* so it may promise again */
+    CHECK_EQ(early_bytes(machine.data), 1u);
+}
+
+/* Stops a VM that has read nothing; expects it to read all that was promised, and the state. */
+TEST(what_has_not_gone_ahead_comes_first_then) {
+    const Announced machine;
+    const auto sent = test_state();
+    CHECK_EQ(promise(machine.end, {sent.size(), 0}), 0);
+    CHECK_EQ(machine.stop_and_copy({{VRDMA_MDEV_STEP_FREEZE, 0}, {VRDMA_MDEV_STEP_SAVE, 0}}), 0);
+    CHECK_ERRNO(promise(machine.end, {1, 0}), EINVAL);
+    machine.read_announcement();
+    auto reader = std::async(std::launch::async, [&] { return read_all(machine.data); });
+    write_all(machine.end, sent);
+    CHECK(end_transfer(machine.end, 0) == 0);
+    CHECK(reader.get() == sent);
+}
+
+/* Promises bytes and closes the transfer; expects the VM not to wait for them. */
+TEST(a_promise_ends_with_the_transfer) {
+    Announced machine;
+    CHECK_EQ(promise(machine.end, {1, 0}), 0);
+    machine.read_announcement();
+    auto reader = std::async(std::launch::async, [&] {
+        char byte = 0;
+        return read(machine.data.get(), &byte, 1) == -1 ? errno : 0;
+    });
+    machine.end.close();
+    CHECK_EQ(reader.get(), EIO);
+}
+
+TEST(a_promise_must_be_readable) {
+    const Announced machine;
+    CHECK_ERRNO(ioctl(machine.end.get(), VRDMA_MDEV_TRANSFER_AHEAD, nullptr), EFAULT);
+    CHECK_ERRNO(ioctl(machine.data.get(), VRDMA_MDEV_TRANSFER_AHEAD, nullptr), ENOTTY);
 }
 
 TEST(the_size_of_an_announcement_needs_room) {

@@ -95,8 +95,7 @@ Result<> Migration::watch(std::uint32_t events, void (Migration::*ready)()) {
     return {};
 }
 
-// All of it is in the pipe before the virtual machine goes on. Then only the end of the transfer is
-// awaited.
+// All of it is in the pipe before the virtual machine goes on. Then the rest goes ahead.
 Result<> Migration::announce() {
     return begin().and_then([this]() -> Result<> {
         saving_ = announced_ = true;
@@ -108,8 +107,34 @@ Result<> Migration::announce() {
             return fail(std::errc::no_buffer_space);
         }
         begin_pacing();
-        return watch(0, &Migration::forget_announced);
+        return begin_ahead();
     });
+}
+
+Result<> Migration::begin_ahead() {
+    transfer_->stream.clear();
+    transfer_->written = 0;
+    if (auto lasting = device_.save_ahead(); !lasting.image.empty()) {
+        transfer_->ahead.emplace(std::move(lasting));
+        transfer_->stream = to_stream(transfer_->ahead->bytes(), StreamPart::ahead);
+    }
+    const vrdma_mdev_ahead ahead{transfer_->stream.size(), device_.estimate_rest()};
+    if (::ioctl(transfer_->fd.get(), VRDMA_MDEV_TRANSFER_AHEAD, &ahead) != 0) {
+        const auto error = fail_errno();
+        forget_announced();
+        return error;
+    }
+    return watch(EPOLLOUT, &Migration::go_ahead);
+}
+
+// When all is written, only the end of the transfer is awaited.
+void Migration::go_ahead() {
+    for (int i = 0; i < pieces_per_turn && write_piece(*transfer_); ++i) {
+    }
+    const bool goes_on = transfer_->outcome.has_value();
+    if (!goes_on || (transfer_->all_written() && !watch(0, &Migration::forget_announced))) {
+        forget_announced();
+    }
 }
 
 // None if the virtual machine does not move any more, or if the module is an older one.
@@ -175,9 +200,18 @@ Result<> Migration::save() {
     }
     announced_ = false;
     saving_ = true;
-    transfer_->stream = to_stream(device_.save());
-    transfer_->written = 0;
+    const auto last = last_part();
+    spdlog::info("{}: leaves, with {} bytes after {} that went ahead", device_.name(), last.size(),
+                 transfer_->written);
+    transfer_->stream.insert(transfer_->stream.end(), last.begin(), last.end());
     return watch(EPOLLOUT, &Migration::move);
+}
+
+std::vector<std::byte> Migration::last_part() const {
+    if (transfer_->ahead) {
+        return to_stream(transfer_->ahead->rest_of(device_.save_state()), StreamPart::rest);
+    }
+    return to_stream(device_.save());
 }
 
 Result<> Migration::load() {

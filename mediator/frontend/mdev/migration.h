@@ -2,8 +2,8 @@
 //
 // The migration of one mediated device from or to another host. Executes the steps that the module
 // asks for (vrdma/mdev.h), and moves the device's state as the virtual machine monitor reads or
-// writes it. While the virtual machine still runs, the device announces what it needs, and is
-// paced.
+// writes it. While the virtual machine still runs, the device announces what it needs, sends what
+// is lasting of its state, and is paced.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include "mediator/base/event_loop.h"
 #include "mediator/device/device.h"
 #include "mediator/device/incoming_state.h"
+#include "mediator/device/sent_ahead.h"
 #include "mediator/frontend/mdev/pacer.h"
 
 namespace vrdma::mdev {
@@ -41,7 +42,8 @@ class Migration {
         bool all_written() const noexcept { return written == stream.size(); }
 
         UniqueFd fd;
-        IncomingState state;                // that is read
+        IncomingState state; // that is read
+        std::optional<SentAhead> ahead = {};
         std::vector<std::byte> stream = {}; // to be written
         std::size_t written = 0;
         Result<> outcome = {};
@@ -52,6 +54,9 @@ class Migration {
     Result<> begin();
     Result<> watch(std::uint32_t events, void (Migration::*ready)());
     Result<> announce();
+    Result<> begin_ahead();
+    void go_ahead();
+    std::vector<std::byte> last_part() const;
     Result<> save();
     void begin_pacing();
     void pace_after_a_while();
