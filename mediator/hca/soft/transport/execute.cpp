@@ -205,14 +205,20 @@ Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) n
     }
 }
 
+// Opens the first byte of the memory that the peer names.
+vrdma_vendor_err try_memory(QueuePair& qp, const Message& message, std::uint32_t rights,
+                            SpanList& first) noexcept {
+    const Access access{message.rkey, qp.pd, rights, message.remote_address, message.length, &qp};
+    return qp.slice.gate().open(access, 0, first);
+}
+
 // Checks whether the memory that the peer names may be accessed at all.
 Ack open_memory(QueuePair& qp, const Message& message, std::uint32_t rights) noexcept {
     if ((qp.attr.access_flags & rights) == 0) {
         return refuse(qp, AckStatus::invalid_request);
     }
-    const Access access{message.rkey, qp.pd, rights, message.remote_address, message.length, &qp};
     SpanList first{1};
-    switch (qp.slice.gate().open(access, 0, first)) {
+    switch (try_memory(qp, message, rights, first)) {
         case VRDMA_VERR_NONE:
             return answer(AckStatus::ok);
         case VRDMA_VERR_ABSENT:
@@ -500,6 +506,16 @@ Ack execute(QueuePair& qp, const Request& request) noexcept {
 Ack check_read(QueuePair& qp, const Message& message) noexcept {
     establish(qp);
     return for_srq(qp, message.srqn, [&] { return open_read(qp, message); });
+}
+
+bool can_read_again(QueuePair& qp, const Message& message) noexcept {
+    const Ack ack = for_srq(qp, message.srqn, [&] {
+        SpanList first{1};
+        const auto error = try_memory(qp, message, IBV_ACCESS_REMOTE_READ, first);
+        const bool there = error == VRDMA_VERR_NONE || error == VRDMA_VERR_ABSENT;
+        return answer(there ? AckStatus::ok : AckStatus::access_error);
+    });
+    return ack.status == AckStatus::ok;
 }
 
 void refuse_request(QueuePair& qp) noexcept {

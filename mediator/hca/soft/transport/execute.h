@@ -24,6 +24,10 @@ bool peer_waits(const QueuePair& qp) noexcept;
 // Whether a READ would be executed. The caller answers it later, piece by piece.
 Ack check_read(QueuePair& qp, const Message& message) noexcept;
 
+// Whether a READ that was executed can be executed again. The program may have invalidated the
+// memory, because its peer has the answer. So nothing fails then.
+bool can_read_again(QueuePair& qp, const Message& message) noexcept;
+
 // Refuses a request that no QP supports, or that is not well-formed.
 void refuse_request(QueuePair& qp) noexcept;
 

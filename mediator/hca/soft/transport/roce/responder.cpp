@@ -426,9 +426,24 @@ void give_up_response(Connection& c, Psn psn, Ack ack) noexcept {
     }
 }
 
+// The memory of a READ that the peer has requested again is gone. A peer that has the answer drops
+// this NAK as that of an earlier request (IBA 9.7.4.2).
+Sending give_up_repeated(Connection& c, Fetch& fetch, Psn psn) noexcept {
+    const Nak nak = nak_of(psn, VRDMA_NAK_REMOTE_ACCESS);
+    if (!send_acknowledge(c, nak.psn, nak.syndrome)) {
+        return Sending::no_room;
+    }
+    c.qp.count(nak.counter);
+    fetch.answered = static_cast<std::uint32_t>(distance(fetch.first, fetch.last)) + 1;
+    return Sending::sent;
+}
+
 Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     const Slot slot = next_slot(c, fetch);
     const Psn psn = add(fetch.first, fetch.answered);
+    if (fetch.repeated && !can_read_again(c.qp, fetch.message)) {
+        return give_up_repeated(c, fetch, psn);
+    }
     const wire::Headers headers = answer_headers(
         c, pick(read_responses, fetch.answered == fetch.begin, slot.last), psn, positive(c));
     const auto draft = c.port.draft(c.path, headers.opcode, slot.bytes);

@@ -20,6 +20,28 @@ class RoceResponder : public NetworkPeer {
         EXPECT_EQ(arrived.payload, mr_.buffer.read(offset, bytes));
     }
 
+    // Binds a window to memory. The peer may read by it.
+    Key bind_window(const MemoryRegion& memory) {
+        const Key window = guest_.allocate_mw(IBV_MW_TYPE_2);
+        const vrdma_sq_bind bind{memory.start, memory.buffer.size(), memory.key.value,
+                                 IBV_ACCESS_REMOTE_READ};
+        qp_.post_send({.opcode = VRDMA_SQ_BIND_MW, .rkey = window, .bind = &bind});
+        settle();
+        const auto done = cq_.poll();
+        EXPECT_TRUE(done && done->status == IBV_WC_SUCCESS);
+        return window;
+    }
+
+    MemoryRegion register_for_windows() {
+        return guest_.register_mr(4096, {.access_flags = all_access | IBV_ACCESS_MW_BIND});
+    }
+
+    static wire::Headers by_window(wire::Headers headers, Key window, const MemoryRegion& memory) {
+        headers.rkey = window.value;
+        headers.address = memory.start;
+        return headers;
+    }
+
     // The peer broke a rule: expects that NAK, and the QP in error with the event for it.
     void expect_refusal(std::uint32_t n, vrdma_nak why) {
         const auto packets = replies();
@@ -713,26 +735,37 @@ TEST_F(RoceResponder, AQpThatFailsAsItGoesIsGone) {
     EXPECT_EQ(packets.front().headers.syndrome, nak(VRDMA_NAK_REMOTE_ACCESS));
 }
 
+// Receive a READ, and once more together with the SEND that invalidates its window: the peer had
+// asked again before the answer came. Expect a NAK that tells the peer so, and the QP to go on.
+TEST_F(RoceResponder, SendInvalidatesWhatIsReadAgain) {
+    const MemoryRegion bound = register_for_windows();
+    const Key window = bind_window(bound);
+    post_receive(0, 100);
+    post_receive(1, 100);
+    const auto read = by_window(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets), window, bound);
+    const auto end = by_window(asking(VRDMA_ROCE_SEND_ONLY_WITH_INV, 3), window, bound);
+    deliver(read);
+    EXPECT_EQ(replies().size(), 3u);
+    deliver(read);
+    deliver(end);
+    auto packets = replies();
+    ASSERT_EQ(packets.size(), 2u);
+    expect_acknowledge(packets[0], 0, nak(VRDMA_NAK_REMOTE_ACCESS));
+    expect_acknowledge(packets[1], 3, ack);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 4));
+    expect_acknowledge(reply(), 4, ack);
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+    EXPECT_EQ(counter(VRDMA_COUNTER_REFUSED_REQUESTS), 0u);
+}
+
 // Receive a READ of a window together with the SEND that invalidates it; expect a NAK of the READ,
 // and one error.
 TEST_F(RoceResponder, SendInvalidatesWhatIsRead) {
-    const Key window = guest_.allocate_mw(IBV_MW_TYPE_2);
-    const MemoryRegion bound =
-        guest_.register_mr(4096, {.access_flags = all_access | IBV_ACCESS_MW_BIND});
-    const vrdma_sq_bind bind{bound.start, 4096, bound.key.value, IBV_ACCESS_REMOTE_READ};
-    qp_.post_send({.opcode = VRDMA_SQ_BIND_MW, .rkey = window, .bind = &bind});
-    settle();
-    const auto done = cq_.poll();
-    ASSERT_TRUE(done);
-    ASSERT_EQ(done->status, IBV_WC_SUCCESS);
+    const MemoryRegion bound = register_for_windows();
+    const Key window = bind_window(bound);
     post_receive(0, 100);
-    wire::Headers read = remote(VRDMA_ROCE_READ_REQUEST, 0, mtu);
-    read.rkey = window.value;
-    read.address = bound.start;
-    wire::Headers end = asking(VRDMA_ROCE_SEND_ONLY_WITH_INV, 1);
-    end.rkey = window.value;
-    deliver(read);
-    deliver(end);
+    deliver(by_window(remote(VRDMA_ROCE_READ_REQUEST, 0, mtu), window, bound));
+    deliver(by_window(asking(VRDMA_ROCE_SEND_ONLY_WITH_INV, 1), window, bound));
     expect_refusal(0, VRDMA_NAK_REMOTE_ACCESS);
 }
 
