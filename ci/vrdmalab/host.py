@@ -182,13 +182,16 @@ vendor=$(grep -qw svm /proc/cpuinfo && echo amd || echo intel)
 modprobe -a "kvm-$vendor" vhost_net vhost_vsock tun bridge vfio vfio_iommu_type1 mdev irqbypass
 echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 ip link add br0 address "$MAC" type bridge forward_delay 0 mcast_snooping 0
-for nic in /sys/class/net/eth*; do
-    nic=${nic##*/}
-    [ "$nic" != eth0 ] || continue
-    # What came by one cable never leaves by another: the mesh has no loops, and needs no spanning tree.
-    ip link set "$nic" master br0 up
-    ip link set "$nic" type bridge_slave isolated on
-done
+if [ -n "$UPLINK" ] && [ ! -e /sys/class/net/"$UPLINK" ]; then
+    # It sends by all cables. What came by one cable never leaves by another, so the mesh has no loops.
+    modprobe bonding max_bonds=0
+    ip link add "$UPLINK" type bond mode broadcast
+    for nic in /sys/class/net/eth*; do
+        nic=${nic##*/}
+        [ "$nic" = eth0 ] || ip link set "$nic" down master "$UPLINK"
+    done
+fi
+[ -z "$UPLINK" ] || ip link set "$UPLINK" master br0 up
 for tap in $TAPS; do
     ip tuntap add "$tap" mode tap vnet_hdr
     ip link set "$tap" master br0 up
@@ -212,9 +215,10 @@ exit 1
 """
 
 
-def prepare(host: Host, address: Address, taps: list[str]) -> None:
-    """Loads the hypervisor and sets up the virtual Ethernet."""
-    script(host.name, address, PREPARE, "prepare", MAC=host.mac, IPV4=host.ipv4, IPV6=host.ipv6, TAPS=" ".join(taps))
+def prepare(host: Host, address: Address, taps: list[str], uplink: str) -> None:
+    """Loads the hypervisor and sets up the virtual Ethernet. The uplink is the interface to other hosts, if any."""
+    script(host.name, address, PREPARE, "prepare", MAC=host.mac, IPV4=host.ipv4, IPV6=host.ipv6, TAPS=" ".join(taps),
+           UPLINK=uplink)
 
 
 def start_mediator(host: Host, address: Address, mdev_type: str) -> None:

@@ -209,7 +209,8 @@ def _await_host(state: State, host: Host, other_than: str = "") -> None:
     hosts.wait_for_boot(state.directory, host, state.processes[host], address, other_than)
     say(f"{host.name} is up")
     with watching(state, host):
-        hosts.prepare(host, address, [f"tap-{guest.name}" for guest in _guests_on(state, host)])
+        taps = [f"tap-{guest.name}" for guest in _guests_on(state, host)]
+        hosts.prepare(host, address, taps, topology.uplink(state.shape))
         if state.with_vrdma:
             hosts.start_mediator(host, address, state.shape.type)
             say(f"{host.name} runs vrdmad")

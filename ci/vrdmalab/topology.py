@@ -11,8 +11,9 @@ from .releases import RELEASES
 
 MAX_HOSTS = 8
 MAX_GUESTS = 32
-# A host's first interface to other hosts; eth0 is for its commands.
+# A host's first interface to other hosts, and the one that joins all of them; eth0 is for its commands.
 FIRST_CABLE = "eth1"
+ALL_CABLES = "cables"
 # The system of guests with VMware's device.
 PVRDMA = "pvrdma"
 _UUIDS = uuid.UUID("6a1b0d9e-7d0c-4c6e-9d39-76726d610000")
@@ -173,15 +174,20 @@ def hosts_file(shape: Shape) -> str:
     return "\n".join(lines) + "\n"
 
 
+def uplink(shape: Shape) -> str:
+    """The interface of a host that leads to all others; empty without others."""
+    return ["", "", FIRST_CABLE, ALL_CABLES][min(shape.hosts, 3)]
+
+
 def mediator_config(shape: Shape) -> str:
-    """The text of vrdmad.conf on every host, or nothing to keep the installed one. Two hosts have one cable, which
-    connects their devices. With more hosts, no single cable leads to all others."""
-    if shape.hosts != 2:
+    """The text of vrdmad.conf on every host, or nothing to keep the installed one."""
+    interface = uplink(shape)
+    if not interface:
         return ""
     vlans = 'vlans = ["1-4094"]\n'
     types = dict.fromkeys(shape.type_of(guest) for guest in guests(shape))
-    bindings = [f'\n[types.{name}]\nuplink = "{FIRST_CABLE}"\n{vlans}' for name in types]
-    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\n{vlans}{"".join(bindings)}'
+    bindings = [f'\n[types.{name}]\nuplink = "{interface}"\n{vlans}' for name in types]
+    return f'[[uplink]]\ninterface = "{interface}"\n{vlans}{"".join(bindings)}'
 
 
 def addresses_on_uplink(shape: Shape) -> str:
