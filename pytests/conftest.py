@@ -9,6 +9,8 @@
                    of the connections `fabric`
 --where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those tests of
                    verbs that are named; running all of them there as well takes too long
+--where lab-three-hosts
+                   the same with a third host, for tests that are marked `three_hosts` as well
 --where sockets    guests on this machine, whose devices are behind sockets of a vrdmad beside them; tests that need
                    them are marked `sockets`, and tests that use a host of the lab do not run there
 --where pvrdma     the same, and these devices are VMware's, with Linux's driver vmw_pvrdma in the guests
@@ -49,20 +51,21 @@ from framework.share import Share
 from framework.sockets import PVRDMA_DEVICE, PvrdmaSockets, Sockets, SocketsHealth, pvrdma_options
 from framework.verbs import Remote, Session
 
-pytest_plugins = ["framework.control", "framework.containers", "framework.moving"]
+pytest_plugins = ["framework.control", "framework.containers", "framework.moving", "framework.nfs", "framework.nvme"]
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
-TWO_HOSTS = ("--hosts", "2", "--guests", "1", "--movable")
+HOSTS = {"lab-hosts": "2", "lab-three-hosts": "3"}
 ONE_CPU = ("--host-cpus", "1")
 # The marks of tests that do not run there.
 NOT_THERE = {
-    "lab": ["native", "hosts", "lab_hosts", "fabric", "sockets"],
-    "native": ["lab", "hosts", "lab_hosts", "fabric", "sockets"],
-    "hosts": ["lab", "together", "lab_hosts", "fabric", "sockets"],
-    "fabric": ["lab", "together", "lab_hosts", "roce", "sockets"],
-    "lab-hosts": ["lab", "native", "hosts", "together", "fabric", "sockets"],
-    "sockets": ["native", "hosts", "lab_hosts", "fabric"],
-    "pvrdma": ["native", "hosts", "lab_hosts", "fabric", "sockets"],
-    "lab-pvrdma": ["native", "hosts", "lab_hosts", "fabric", "sockets"],
+    "lab": ["native", "hosts", "lab_hosts", "fabric", "sockets", "three_hosts"],
+    "native": ["lab", "hosts", "lab_hosts", "fabric", "sockets", "three_hosts"],
+    "hosts": ["lab", "together", "lab_hosts", "fabric", "sockets", "three_hosts"],
+    "fabric": ["lab", "together", "lab_hosts", "roce", "sockets", "three_hosts"],
+    "lab-hosts": ["lab", "native", "hosts", "together", "fabric", "sockets", "three_hosts"],
+    "lab-three-hosts": ["lab", "native", "hosts", "together", "fabric", "sockets"],
+    "sockets": ["native", "hosts", "lab_hosts", "fabric", "three_hosts"],
+    "pvrdma": ["native", "hosts", "lab_hosts", "fabric", "sockets", "three_hosts"],
+    "lab-pvrdma": ["native", "hosts", "lab_hosts", "fabric", "sockets", "three_hosts"],
 }
 SOCKETS = {"sockets": Sockets, "pvrdma": PvrdmaSockets}
 NATIVE = {"native": Native, "hosts": Hosts, "fabric": FabricHosts}
@@ -111,6 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "roce: needs packets on the network between two hosts")
     config.addinivalue_line("markers", "fabric: needs libfabric between them")
     config.addinivalue_line("markers", "lab_hosts: needs virtual machines on two hosts")
+    config.addinivalue_line("markers", "three_hosts: needs a third host")
     config.addinivalue_line("markers", "sockets: needs virtual machines with devices behind sockets")
 
 
@@ -152,7 +156,7 @@ def native(pytestconfig: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def two_hosts(pytestconfig: pytest.Config) -> bool:
     """Whether the lab has two hosts, each with one of the guests."""
-    return pytestconfig.getoption("where") == "lab-hosts"
+    return pytestconfig.getoption("where") in HOSTS
 
 
 @pytest.fixture(scope="session")
@@ -171,7 +175,11 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
     share = pytestconfig.getoption("share")
-    shape = TWO_HOSTS if two_hosts else ONE_CPU if share else pvrdma_options() if where == "lab-pvrdma" else ()
+    shape: tuple[str, ...] = ONE_CPU if share else ()
+    if two_hosts:
+        shape = ("--hosts", HOSTS[where], "--guests", "1", "--movable")
+    elif where == "lab-pvrdma":
+        shape = (*pvrdma_options(),)
     own = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
     ours = Lab(own, record, ours=True, shape=(*shape, *options))
     ours.down()  # left by a run that was interrupted

@@ -8,7 +8,7 @@ import pytest
 
 from framework.detached import TIMEOUT_S, Detached, EndlessRping
 from framework.lab import MOVE_TIMEOUT_S
-from framework.moving import AWAY, HOME, begin_move
+from framework.moving import AWAY, HOME, THIRD, begin_move
 from framework.programs import Program, await_listener, next_port
 
 pytestmark = pytest.mark.lab_hosts
@@ -34,6 +34,18 @@ def test_pingpong(pingpong, mover, measured):
     server.output()
     measured.append("a guest stood still for " + " and ".join(f"{move['downtime']} of {move['total-time']} ms"
                                                               for move in moves) + " to be moved")
+
+
+@pytest.mark.three_hosts
+def test_three_hosts(pingpong, mover):
+    """Moves a guest to a third host, to its peer's and back in the middle of a ping-pong; expects each message to arrive
+    once."""
+    server, client = pingpong(MESSAGES)
+    for host in (THIRD, AWAY, HOME):
+        mover.migrate(host)
+        assert client.goes_on()
+    client.output()
+    server.output()
 
 
 def test_connection_manager(mover, guest1):

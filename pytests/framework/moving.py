@@ -10,7 +10,7 @@ from .lab import Guest, Lab, Machine
 from .process import Process
 from .programs import Program, await_listener, next_port
 
-HOME, AWAY = "host0", "host1"
+HOME, AWAY, THIRD = "host0", "host1", "host2"
 
 
 def described(guest: Guest) -> dict:
