@@ -38,8 +38,8 @@ def test_pingpong(pingpong, mover, measured):
 
 @pytest.mark.three_hosts
 def test_three_hosts(pingpong, mover):
-    """Moves a guest to a third host, to its peer's and back in the middle of a ping-pong; expects each message to arrive
-    once."""
+    """Moves a guest to a third host, to its peer's and back in the middle of a ping-pong; expects each message to
+    arrive once."""
     server, client = pingpong(MESSAGES)
     for host in (THIRD, AWAY, HOME):
         mover.migrate(host)
