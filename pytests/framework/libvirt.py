@@ -22,6 +22,10 @@ MOVABLE = f"""
       <qemu:frontend><qemu:property name='enable-migration' type='string' value='on'/></qemu:frontend>
     </qemu:device>
   </qemu:override>"""
+# VMware's driver looks for a vmxnet3 in the slot of its device.
+PLACE = "<address type='pci' domain='0' bus='0' slot='0x10' {function}/>"
+NIC, NIC_OF_PVRDMA = (
+    "<model type='virtio'/>", "<model type='vmxnet3'/>" + PLACE.format(function="function='0' multifunction='on'"))
 DOMAIN = """
 <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
   <name>{name}</name>
@@ -44,14 +48,14 @@ DOMAIN = """
       <readonly/>
     </disk>
     <filesystem type='mount' multidevs='remap'>
-      <source dir='/var/lib/vrdma-lab/share/bookworm'/>
+      <source dir='{share}'/>
       <target dir='lab'/>
       <readonly/>
     </filesystem>
     <interface type='bridge'>
       <source bridge='br0'/>
       <mac address='{mac}'/>
-      <model type='virtio'/>
+      {nic}
       <rom enabled='no'/>
     </interface>
     <vsock><cid auto='no' address='{cid}'/></vsock>
@@ -61,6 +65,7 @@ DOMAIN = """
     <hostdev mode='subsystem' type='mdev' model='vfio-pci'>
       <source><address uuid='{uuid}'/></source>
       <alias name='{alias}'/>
+      {place}
     </hostdev>
   </devices>{more}
 </domain>
@@ -124,9 +129,12 @@ class Domain(Libvirt):
         words = self._lab_arguments
         value = {word: words[words.index(f"-{word}") + 1] for word in ("m", "smp", "kernel", "initrd", "append")}
         (cid,) = re.findall(r"guest-cid=(\d+)", " ".join(words))
+        (share,) = re.findall(r"path=(/var/lib/vrdma-lab/share/\w+)", " ".join(words))
+        pvrdma = "vmxnet3" in " ".join(words)
         xml = DOMAIN.format(name=self.guest.name, emulator=emulator, memory=value["m"], cpus=value["smp"],
                             kernel=value["kernel"], initrd=value["initrd"], append=value["append"], cid=cid,
-                            mac=self.guest.mac, uuid=self._uuid, alias=ALIAS,
+                            share=share, mac=self.guest.mac, nic=NIC_OF_PVRDMA if pvrdma else NIC, uuid=self._uuid,
+                            place=PLACE.format(function="function='1'") if pvrdma else "", alias=ALIAS,
                             more=MOVABLE if emulator == NEWER_EMULATOR else "")  # fmt: skip
         self.host.script(f"cat >/run/domain.xml <<'END'{xml}END\nvirsh define --validate /run/domain.xml")
         self._emulator = emulator
