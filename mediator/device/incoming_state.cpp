@@ -58,6 +58,7 @@ Result<> IncomingState::finish_rest() {
     return with_what_memory_there_is([&]() -> Result<> {
                return whole_image(*rest, *sent, max_length_).map([this](auto image) {
                    whole_ = std::move(image);
+                   ahead_.reset();
                });
            })
         .and_then([this] { return finish_image(); });
