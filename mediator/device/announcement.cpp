@@ -107,10 +107,9 @@ std::uint64_t Device::estimate_rest() const {
     if (!enabled_) {
         return 0;
     }
-    const verbs::Objects& objects = enabled_->objects;
-    const std::uint64_t others =
-        objects.pds.size() + objects.cqs.size() + objects.srqs.size() + objects.ahs.size();
-    return objects.qps.size() * bytes_per_qp + others * bytes_per_other;
+    const Usage usage = usage_of(enabled_->objects, function_id_.identity());
+    const std::uint64_t others = std::uint64_t{usage.pds} + usage.cqs + usage.srqs + usage.ahs;
+    return usage.qps * bytes_per_qp + others * bytes_per_other;
 }
 
 Result<> Device::admit_formats(StateReader& reader) {

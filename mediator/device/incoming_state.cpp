@@ -40,23 +40,29 @@ Result<> IncomingState::finish_announcement() {
     return admitted;
 }
 
-// There is one of these at most, too.
+// There is one of these at most, too. It is checked and kept while the virtual machine still runs.
 Result<> IncomingState::finish_ahead() {
     if (ahead_) {
         return fail(std::errc::invalid_argument);
     }
-    return reader_.content().map(
-        [this](auto) { ahead_ = std::exchange(reader_, StreamReader{max_length_}); });
+    const auto kept = reader_.content().and_then([this](auto content) {
+        return with_what_memory_there_is([&]() -> Result<> {
+            ahead_.emplace(content.begin(), content.end());
+            return {};
+        });
+    });
+    reader_ = StreamReader{max_length_};
+    return kept;
 }
 
 Result<> IncomingState::finish_rest() {
     const auto rest = reader_.content();
-    const auto sent = ahead_ ? ahead_->content() : std::span<const std::byte>{};
-    if (!rest || !sent) {
-        return fail(std::errc::invalid_argument);
+    if (!rest) {
+        return fail(rest.error());
     }
+    const auto sent = ahead_ ? std::span<const std::byte>{*ahead_} : std::span<const std::byte>{};
     return with_what_memory_there_is([&]() -> Result<> {
-               return whole_image(*rest, *sent, max_length_).map([this](auto image) {
+               return whole_image(*rest, sent, max_length_).map([this](auto image) {
                    whole_ = std::move(image);
                    ahead_.reset();
                });

@@ -43,8 +43,8 @@ class IncomingState {
     std::uint64_t max_length_;
     StreamReader reader_;
     bool announced_ = false;
-    std::optional<StreamReader> ahead_; // that part, once it is complete
-    std::vector<std::byte> whole_;      // the image, if it came in two parts
+    std::optional<std::vector<std::byte>> ahead_; // the content of that part
+    std::vector<std::byte> whole_;                // the image, if it came in two parts
 };
 
 } // namespace vrdma

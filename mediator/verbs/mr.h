@@ -50,7 +50,7 @@ class MrTable {
 
     std::size_t size() const { return table_.size(); }
     void save(StateWriter& writer) const;
-    // What is lasting of that. The device may run meanwhile.
+    // Writes only the lasting records. The device may run meanwhile.
     void save_lasting(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

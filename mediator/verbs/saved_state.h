@@ -81,7 +81,7 @@ class StateWriter {
                          static_cast<std::uint32_t>(records), 0});
     }
 
-    // What `put` writes is lasting.
+    // The bytes that `put` writes are lasting.
     template <typename Put>
     void put_lasting(Put&& put) {
         const std::uint64_t at = state_.image.size();

@@ -135,6 +135,12 @@ class AheadTest : public DeviceTest {
         return all;
     }
 
+    void expect_arrival(const std::vector<std::byte>& sent) {
+        IncomingState incoming{device, longest_ahead};
+        ASSERT_TRUE(incoming.take(sent));
+        ASSERT_TRUE(incoming.restore());
+    }
+
     std::vector<std::byte> image;
 };
 
@@ -144,9 +150,7 @@ TEST_F(AheadTest, ADeviceArrivesInTwoParts) {
     register_regions();
     const auto sent =
         stream([&] { EXPECT_GT(guest.create(VRDMA_ADMIN_REG_MR, mr_command(1)), 0); });
-    IncomingState incoming{device, longest_ahead};
-    ASSERT_TRUE(incoming.take(sent));
-    ASSERT_TRUE(incoming.restore());
+    expect_arrival(sent);
     EXPECT_EQ(device.save(), image);
 }
 
@@ -154,9 +158,7 @@ TEST_F(AheadTest, ADeviceArrivesInTwoParts) {
 TEST_F(AheadTest, ADeviceThatIsResetArrives) {
     register_regions();
     const auto sent = stream([&] { device.reset(); });
-    IncomingState incoming{device, longest_ahead};
-    ASSERT_TRUE(incoming.take(sent));
-    ASSERT_TRUE(incoming.restore());
+    expect_arrival(sent);
     EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
 }
 
